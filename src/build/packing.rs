@@ -120,7 +120,7 @@ impl<'a> Packer<'a> {
         let old = published.and_then(|release| release.package.as_ref());
         let mut differs = old.is_some_and(|old| old.tree != tree);
         if differs && !may_differ {
-            return Ok(Err(Reason::Immutable("its files at the tag")));
+            return Ok(Err(Reason::Immutable("its files at the tag".into())));
         }
         let list = match self.settings.from {
             PackageOrigin::Tag => match packing_list(self.repository, &request.tagged.tree, path, self.settings) {
@@ -147,7 +147,7 @@ impl<'a> Packer<'a> {
         let file = archive.as_ref().map(|(_, digest)| *digest);
         let is_other_file = old.is_some_and(|old| old.file.is_some() && old.file != file);
         if is_other_file && !may_differ {
-            return Ok(Err(Reason::Immutable("the archive that was handed over")));
+            return Ok(Err(Reason::Immutable("the archive that was handed over".into())));
         }
         differs |= is_other_file;
         // Another form, or other rules for names, give other bytes for the same files, so the published ones stay.
@@ -181,7 +181,7 @@ impl<'a> Packer<'a> {
         differs |= old.is_some_and(|old| old.sha256 != new.sha256);
         if differs && !may_differ {
             return Ok(Err(Reason::Immutable(
-                "its package, by other settings or another time of the tag",
+                "its package, by other settings or another time of the tag".into(),
             )));
         }
         Ok(Ok(Packed::Package(PackedRelease {

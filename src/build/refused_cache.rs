@@ -1,4 +1,4 @@
-//! Tags whose packages were refused, in `cache/refused/`: the next build neither reads nor packs them again.
+//! Tags that were refused, in `cache/refused/`: the next build neither reads nor packs them again.
 //!
 //! The key of a refusal is a digest of everything that it depends on: a changed tag, entry or program does not find it. Only
 //! a refusal whose reason is in the tag is kept, because a file that cannot be read today may be readable tomorrow.
@@ -10,33 +10,34 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::build::report::outcome::Reason;
 use countersign_files::durable_file::{self, Access};
 use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
-/// Version of the rules that refuse packages. Raise it when they change, so that no refusal of older rules is used.
-const RULES: u32 = 2;
+/// Version of the rules that refuse tags and packages. Raise it when they change, so that no refusal of older rules is used.
+const RULES: u32 = 3;
 
 /// Size limit of a file in bytes: some 100,000 refusals.
 const LIMIT: u64 = 64 << 20;
 
-/// the refusals of one plugin.
+/// The refusals of one plugin.
 pub(super) struct RefusedCache {
     place: PathBuf,
-    before: BTreeMap<Digest, RefusedPackage>,
-    now: BTreeMap<Digest, RefusedPackage>,
+    before: BTreeMap<Digest, Refusal>,
+    now: BTreeMap<Digest, Refusal>,
 }
 
-/// Why a tag has no package.
+/// Why a tag gives no release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RefusedPackage {
+pub(super) struct Refusal {
     /// The version that it would be published under.
     pub version: Version,
-    /// The reason, for people.
-    pub why: String,
+    /// A reason that [is in the tag](Reason::is_in_the_tag).
+    pub reason: Reason,
 }
 
 impl RefusedCache {
@@ -52,16 +53,16 @@ impl RefusedCache {
     }
 
     /// The refusal of the tag with these inputs.
-    pub(super) fn get(&self, inputs: Digest) -> Option<&RefusedPackage> {
+    pub(super) fn get(&self, inputs: Digest) -> Option<&Refusal> {
         self.before.get(&key(inputs))
     }
 
     /// Keeps a refusal for the next build.
-    pub(super) fn keep(&mut self, inputs: Digest, refusal: RefusedPackage) {
+    pub(super) fn keep(&mut self, inputs: Digest, refusal: Refusal) {
         self.now.insert(key(inputs), refusal);
     }
 
-    /// Writes what was kept. A failure costs time only: the next build packs again.
+    /// Writes what was kept. A failure costs time only: the next build reads the tags again.
     pub(super) fn write(&self) {
         if self.now == self.before {
             return;

@@ -10,7 +10,7 @@ use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::packing::{PackRequest, Packed, Packer, PackingOptions};
-use crate::build::refused_cache::{RefusedCache, RefusedPackage};
+use crate::build::refused_cache::{Refusal, RefusedCache};
 use crate::build::release_signing::{self, ReleaseSigning, index_line, mismatch, proof};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::PluginReport;
@@ -38,8 +38,10 @@ pub(super) struct ReleaseBuilder<'a, S> {
     /// The signatures that releases need; `None` if they need none.
     signing: Option<ReleaseSigning<'a>>,
     inputs: Inputs,
-    /// Packages that were refused; `None` to pack them again.
+    /// Tags that were refused; `None` to read them again.
     refusals: Option<RefusedCache>,
+    /// Whether the refusal of a package counts in the next build, too: other files than the tag's make no package of a tag.
+    remembers_packages: bool,
     reader: SourceReader<'a, Repository>,
     looked_elsewhere: bool,
     /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are the same release if they tag the same
@@ -76,11 +78,12 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             inputs: Inputs::of(plugin, repository.name()),
             refusals: packing.and_then(|options| {
                 let cache = options.cache.as_deref()?;
-                let is_of_tags = plugin.package.as_ref()?.from == PackageOrigin::Tag;
-                // A build that trusts no file of the last one packs everything again.
+                // A build that trusts no file of the last one reads and packs everything again.
                 let trusts = sink.vouches_since().is_some();
-                (is_of_tags && trusts && plugin.signing.is_none()).then(|| RefusedCache::of(cache, &plugin.slug))
+                trusts.then(|| RefusedCache::of(cache, &plugin.slug))
             }),
+            remembers_packages: plugin.signing.is_none()
+                && (plugin.package.as_ref()).is_some_and(|package| package.from == PackageOrigin::Tag),
             reader: SourceReader::new(repository, plugin),
             looked_elsewhere: false,
             by_commit: HashMap::new(),
@@ -118,6 +121,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         let mut built = match tag_release::compose(self.plugin, &mut self.reader, &chosen) {
             Ok(built) => built,
             Err(reason) => {
+                self.remember(&chosen, &chosen.version, &reason);
                 let reason = self.moved(&chosen, &reason).unwrap_or(reason);
                 self.refuse(chosen.tag, chosen.version, reason);
                 return Ok(());
@@ -193,41 +197,49 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         Ok(())
     }
 
-    /// Whether an earlier build refused the same package. If so, reports it as that build did.
+    /// Whether an earlier build refused the same tag. If so, reports it as that build did.
     fn is_refused_again(&mut self, chosen: &Chosen) -> bool {
         let Some(inputs) = self.inputs.of_tag(&chosen.tag, &chosen.version) else {
             return false;
         };
         let refusal = self.refusals.as_ref().and_then(|refusals| refusals.get(inputs));
-        let Some(refusal) = refusal
-            .filter(|refusal| !self.published.contains_key(&refusal.version))
+        let Some(Refusal { version, reason }) = refusal
+            .filter(|refusal| self.remembers(&refusal.version, &refusal.reason))
             .cloned()
         else {
             return false;
         };
-        if self.is_twin(&chosen.tagged.commit.to_string(), &refusal.version, &chosen.tag.name) {
-            return true;
+        // A package is refused after the plugin's files were read.
+        if let Reason::Unpackable(_) = reason {
+            if self.is_twin(&chosen.tagged.commit.to_string(), &version, &chosen.tag.name) {
+                return true;
+            }
+            if self.reviewed.is_due(&version) {
+                self.review_again(chosen);
+            }
         }
-        if self.reviewed.is_due(&refusal.version) {
-            self.review_again(chosen);
-        }
-        let reason = Reason::Unpackable(refusal.why);
-        self.remember(chosen, &refusal.version, &reason);
-        self.refuse(chosen.tag.clone(), refusal.version, reason);
+        self.remember(chosen, &version, &reason);
+        let reason = self.moved(chosen, &reason).unwrap_or(reason);
+        self.refuse(chosen.tag.clone(), version, reason);
         true
     }
 
-    /// Keeps the refusal of a package, if its reason lies in the tag, for the next build.
+    /// Keeps a refusal for the next build, if its reason is in the tag.
     fn remember(&mut self, chosen: &Chosen, version: &Version, reason: &Reason) {
-        let Reason::Unpackable(why) = reason else { return };
-        if let Some(inputs) = self.inputs.of_tag(&chosen.tag, &chosen.version)
-            && !self.published.contains_key(version)
+        if self.remembers(version, reason)
+            && let Some(inputs) = self.inputs.of_tag(&chosen.tag, &chosen.version)
             && let Some(refusals) = &mut self.refusals
         {
             let version = version.clone();
-            let why = why.clone();
-            refusals.keep(inputs, RefusedPackage { version, why });
+            let reason = reason.clone();
+            refusals.keep(inputs, Refusal { version, reason });
         }
+    }
+
+    /// Whether a refusal counts in the next build, too.
+    fn remembers(&self, version: &Version, reason: &Reason) -> bool {
+        let is_of_package = matches!(reason, Reason::Unpackable(_));
+        reason.is_in_the_tag() && (self.remembers_packages || !is_of_package) && !self.published.contains_key(version)
     }
 
     /// Keeps for the next build what was refused.

@@ -1,19 +1,25 @@
 //! Why a tag gives no release, or what to know about one that does: a constant code, and a text for people.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::build::git::object::ObjectError;
 use countersign_model::stage::MisreadSuffix;
 use countersign_model::version::Version;
 
-/// Why a tag gives no manifest, or a note about one that does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a tag gives no manifest, or a note about one that does. The next build reads those that
+/// [are in the tag](Self::is_in_the_tag) from a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// No tag pattern of the entry finds a version in its name.
     NotAVersion,
     /// A letter in place of a digit, `O` for 0, `l` or `I` for 1; with the intended version.
     LetterForDigit(String),
     /// PHP orders the version's suffix differently from its meaning.
+    #[serde(skip)]
     Misread(MisreadSuffix),
     /// The same of the version in its header: sites compare that one with the next release, whatever the tag is called.
     MisreadHeader {
@@ -33,7 +39,7 @@ pub enum Reason {
     /// Another tag has the same version at the same commit.
     SameAs(String),
     /// It points at a tree, a blob or a long chain of tags.
-    NotACommit(&'static str),
+    NotACommit(Cow<'static, str>),
     /// The plugin's folder is missing at this tag.
     PathAbsent(String),
     /// The plugin is not at the entry's `path`; it seems to be in this folder.
@@ -57,7 +63,7 @@ pub enum Reason {
         /// Its path.
         path: String,
         /// Its kind.
-        kind: &'static str,
+        kind: Cow<'static, str>,
     },
     /// A required file is too large.
     TooLarge {
@@ -94,7 +100,7 @@ pub enum Reason {
     /// No package can be made of it.
     Unpackable(String),
     /// It differs in this from the published release, which never changes.
-    Immutable(&'static str),
+    Immutable(Cow<'static, str>),
     /// Another package was published under this version.
     Replaced,
     /// The plugin's entry lets it leave these sites behind.
@@ -135,12 +141,33 @@ impl Reason {
                 size,
                 limit,
             },
-            ObjectError::NotACommit(kind) => Self::NotACommit(kind),
+            ObjectError::NotACommit(kind) => Self::NotACommit(kind.into()),
             error => Self::Unreadable {
                 path: path.to_owned(),
                 detail: error.to_string(),
             },
         }
+    }
+
+    /// Whether it is a property of the tag's files under the entry: another build with the same inputs finds it again.
+    pub(crate) fn is_in_the_tag(&self) -> bool {
+        matches!(
+            self,
+            Self::PathAbsent(_)
+                | Self::NoPluginHeader
+                | Self::Theme
+                | Self::NoTheme(_)
+                | Self::NoThemeHeader
+                | Self::NoVersion(_)
+                | Self::Ambiguous(_)
+                | Self::TooManyFiles(_)
+                | Self::NotFollowed { .. }
+                | Self::TooLarge { .. }
+                | Self::VersionMismatch { .. }
+                | Self::StrangeVersion { .. }
+                | Self::MisreadHeader { .. }
+                | Self::Unpackable(_)
+        )
     }
 
     /// A short constant code, for programs.
@@ -270,7 +297,7 @@ impl Reason {
             Self::Immutable(what) => (
                 "immutable",
                 "differs from what is published, which never changes (raise the version, or see build --replace)",
-                (*what).to_owned(),
+                what.to_string(),
             ),
             Self::NotAsSigned(what) => ("not_as_signed", "not the release that was signed", what.clone()),
             Self::LeavesBehind(sites) => (

@@ -19,6 +19,9 @@ pub fn decode(bytes: &[u8]) -> String {
 
 /// Drops control characters other than `\n` and TAB.
 pub(crate) fn without_controls(mut text: String) -> String {
+    if suspect(text.as_bytes()).is_none() {
+        return text;
+    }
     text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t'));
     text
 }
@@ -36,23 +39,36 @@ fn decode_utf8(bytes: &[u8]) -> String {
 }
 
 fn clean(text: String) -> String {
-    // Most files are clean. The non-ASCII characters to replace begin with one of these two bytes.
-    let suspect = |byte: u8| byte < b' ' && !matches!(byte, b'\n' | b'\t') || matches!(byte, 0x7F | 0xC2 | 0xE2);
-    // Without an early exit inside a chunk, the compiler checks many bytes at once.
-    let any_suspect = |chunk: &[u8]| chunk.iter().fold(false, |any, &byte| any | suspect(byte));
-    if !text.as_bytes().chunks(256).any(any_suspect) {
+    let Some(mut at) = suspect(text.as_bytes()) else {
         return text;
-    }
+    };
     let mut clean = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
+    let mut rest = text.as_str();
+    loop {
+        clean.push_str(&rest[..at]);
+        let mut behind = rest[at..].chars();
+        let Some(character) = behind.next() else { break };
         match character {
-            '\r' if characters.peek() == Some(&'\n') => {}
+            '\r' if behind.as_str().starts_with('\n') => {}
             '\r' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => clean.push('\n'),
+            _ if character.is_control() => {}
             _ => clean.push(character),
         }
+        rest = behind.as_str();
+        at = suspect(rest.as_bytes()).unwrap_or(rest.len());
     }
-    without_controls(clean)
+    clean
+}
+
+/// Where the first character begins that may have to be replaced or dropped.
+fn suspect(bytes: &[u8]) -> Option<usize> {
+    // The non-ASCII characters among them begin with one of these two bytes.
+    let is_suspect = |byte: &u8| *byte < b' ' && !matches!(byte, b'\n' | b'\t') || matches!(byte, 0x7F | 0xC2 | 0xE2);
+    // Without an early exit inside a chunk, the compiler checks many bytes at once.
+    let any_suspect = |chunk: &[u8]| chunk.iter().fold(false, |any, byte| any | is_suspect(byte));
+    let chunks = bytes.chunks(256).take_while(|chunk| !any_suspect(chunk));
+    let clean: usize = chunks.map(<[u8]>::len).sum();
+    bytes[clean..].iter().position(is_suspect).map(|at| clean + at)
 }
 
 #[cfg(test)]

@@ -333,6 +333,6 @@ fn not_followed<Id>(path: &str, item: &TreeEntry<Id>) -> Reason {
     };
     Reason::NotFollowed {
         path: path.to_owned(),
-        kind,
+        kind: kind.into(),
     }
 }

@@ -718,6 +718,25 @@ fn a_refused_package_is_not_read_again_until_something_changes() {
 }
 
 #[test]
+fn a_tag_without_a_release_is_not_read_again_until_its_entry_changes() {
+    let made = Fixture::new();
+    let php = header("1.1");
+    made.release("1.0", "1.0");
+    made.tag("2.0", made.commit(&[("acme.php", &*php)]));
+    let first = outcomes(&made.build(made.plugin()));
+    assert_eq!(first, ["2.0 skipped version_mismatch", "1.0 built"]);
+    // A build that reads the tag again misses this file.
+    lose(&made, &php);
+    let again = outcomes(&made.build(made.plugin()));
+    assert_eq!(again, ["2.0 skipped version_mismatch", "1.0 unchanged"]);
+    let allowed = Plugin {
+        allow_version_mismatch: true,
+        ..made.plugin()
+    };
+    assert_eq!(outcomes(&made.build(allowed))[0], "2.0 failed unreadable");
+}
+
+#[test]
 fn a_package_has_its_headers_version_letter_by_letter() {
     for (is_allowed, expected) in [(false, "1.2-rc1"), (true, "1.2-RC1")] {
         let made = Fixture::new();
