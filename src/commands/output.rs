@@ -143,17 +143,17 @@ impl Table {
             ends: Vec::new(),
             widths: vec![0; headings.len()],
         };
-        table.add(headings);
+        table.add(headings.iter().copied());
         table
     }
 
     /// Adds a row.
     pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
-        self.add(&cells);
+        self.add(cells);
     }
 
     /// Adds a row with as many cells as there are headings. Control characters are escaped.
-    pub fn add(&mut self, cells: &[&dyn fmt::Display]) {
+    pub fn add<'a>(&mut self, cells: impl IntoIterator<Item = &'a dyn fmt::Display>) {
         for (width, cell) in self.widths.iter_mut().zip(cells) {
             let start = self.cells.len();
             // Writing to a string fails only if a value's own formatting fails, which does not happen here.

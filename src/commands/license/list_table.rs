@@ -40,20 +40,31 @@ pub(super) fn table(
         let state = license.state(today).word();
         let modules = texts.entry(Arc::as_ptr(&license.modules));
         let modules = modules.or_insert_with(|| license.module_list());
-        let from = issued.map_or("file".to_owned(), |issued| issued.origin.scope.words());
-        let day = |time: DateTime<Utc>| time.date_naive().to_string();
-        let issued_on = issued.map_or("-".to_owned(), |issued| day(issued.origin.issued));
-        let changed = issued.filter(|issued| issued.revision > 1);
-        let changed_on = changed.map_or("-".to_owned(), |issued| day(issued.time));
-        let mut cells: Vec<&dyn Display> = vec![&tag, &state, &license.expires, &license.sites, modules];
+        let grant: [&dyn Display; 5] = [&tag, &state, &license.expires, &license.sites, modules];
+        let note = &license.details.note;
         if has_issued {
-            cells.extend::<[&dyn Display; 3]>([&issued_on, &changed_on, &from]);
+            let history = history(*issued);
+            let history = history.each_ref().map(|cell| cell as &dyn Display);
+            table.add(grant.into_iter().chain(history).chain([note as _]));
+        } else {
+            table.add(grant.into_iter().chain([note as _]));
         }
-        cells.push(&license.details.note);
-        table.add(&cells);
     }
     if let Some(width) = width {
         table.fit(width);
     }
     table.write(out)
+}
+
+/// When a license was issued and changed, and who issued it.
+fn history(issued: Option<&IssuedLicense>) -> [String; 3] {
+    let Some(issued) = issued else {
+        return ["-", "-", "file"].map(str::to_owned);
+    };
+    let day = |time: DateTime<Utc>| time.date_naive().to_string();
+    let changed = match issued.revision > 1 {
+        true => day(issued.time),
+        false => "-".to_owned(),
+    };
+    [day(issued.origin.issued), changed, issued.origin.scope.words()]
 }
