@@ -93,7 +93,7 @@ use crate::serve::reload::history::Reloads;
 use crate::serve::reload::startup::StartupState;
 use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::reminders::Reminders;
-use crate::serve::signing::pool::Signer;
+use crate::serve::signing::Signer;
 use crate::serve::taken_releases::{RolloutWatch, TakenPackages};
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::Endpoint;

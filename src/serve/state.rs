@@ -24,7 +24,7 @@ use crate::serve::rate_limit::Limits;
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::history::Reloads;
 use crate::serve::reply::problem::Problem;
-use crate::serve::signing::pool::Signer;
+use crate::serve::signing::Signer;
 use crate::serve::taken_releases::{RolloutWatch, TakenPackages};
 use crate::serve::webhooks::endpoint::EndpointCounts;
 use countersign_ledger::{LedgerLook, StoreError};
