@@ -20,7 +20,6 @@ mod license_page;
 mod license_questions;
 mod license_rows;
 mod licenses_page;
-mod mail_way;
 mod new_license;
 mod note_page;
 mod own_host;
