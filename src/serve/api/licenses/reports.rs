@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::serve::api::licenses::answer::LicenseAnswer;
+use crate::serve::api::licenses::document::LicenseAnswer;
 use crate::serve::history_report::MOST_DAYS;
 use crate::serve::plugin_usage::{PluginUsage, UsageCount, UsingSite};
 use crate::serve::reply::problem::Problem;
