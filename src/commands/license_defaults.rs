@@ -2,7 +2,7 @@
 
 use crate::commands::server_questions::{self, QuestionError};
 use crate::serve::ops::admin_socket::ConnectError;
-use crate::serve::ops::license_defaults::LicenseDefaults;
+use crate::serve::ops::reports::LicenseDefaults;
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;

@@ -28,7 +28,7 @@ use crate::serve::ops::customer_answers::{CustomerOrder, CustomerReply};
 use crate::serve::ops::desk_answers::{DeskLinkOrder, DeskLinkReply};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOrder, LicenseReply};
-use crate::serve::ops::license_defaults::LicenseDefaults;
+use crate::serve::ops::reports::LicenseDefaults;
 use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply};
 use crate::serve::ops::reports::{FirstCopiesPage, RefusedPage, ReportPage};
 use crate::serve::ops::rollout_answers::{RolloutOrder, RolloutReply};

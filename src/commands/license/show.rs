@@ -7,7 +7,7 @@ use crate::commands::Failure;
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::output::{self, Table};
 use crate::serve::links::license_links;
-use crate::serve::ops::license_defaults::LicenseDefaults;
+use crate::serve::ops::reports::LicenseDefaults;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::license::License;
