@@ -6,7 +6,6 @@
 mod arguments;
 mod assign;
 mod change;
-mod expires;
 mod forget;
 pub(super) mod history;
 mod import;
@@ -16,7 +15,6 @@ mod list;
 mod list_table;
 pub(super) mod order;
 mod rekey;
-mod rights_flags;
 pub(in crate::commands) mod selector;
 mod show;
 pub(super) mod texts;

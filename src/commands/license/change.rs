@@ -21,11 +21,9 @@ use countersign_model::text::printable::{Printable, PrintableLines};
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
-use crate::commands::license::arguments::{OwnLimit, parse_host, parse_sites};
-use crate::commands::license::expires::Expires;
+use crate::commands::license::arguments::{Expires, OwnLimit, RightsFlags, parse_host, parse_sites};
 use crate::commands::license::issued::licenses;
 use crate::commands::license::order::carry_out;
-use crate::commands::license::rights_flags::RightsFlags;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
 use crate::commands::license::view::View;
 

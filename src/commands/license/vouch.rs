@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 use serde::Serialize;
 
 use crate::commands::license::change::ChangeOptions;
-use crate::commands::license::expires::Expires;
+use crate::commands::license::arguments::Expires;
 use crate::commands::license::issued::licenses;
 use crate::commands::license::order::carry_out;
 use crate::commands::license::selector::LicenseArg;
