@@ -17,7 +17,6 @@ pub mod keys;
 mod known_licenses;
 mod ledger_access;
 pub mod license;
-mod license_defaults;
 pub mod mail;
 pub mod manual;
 mod offer_warnings;

@@ -9,7 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::build::counted;
-use crate::commands::license_defaults::license_defaults;
+use crate::commands::server_questions::license_defaults;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output};
 use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply};

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::commands::Failure;
-use crate::commands::license_defaults::license_defaults;
+use crate::commands::server_questions::license_defaults;
 use crate::commands::output::{self, Table};
 use crate::serve::links::license_links;
 use crate::serve::ops::reports::LicenseDefaults;
