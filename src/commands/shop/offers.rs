@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::commands::offer_warnings::offer_warnings;
-use crate::commands::output::{self, Table};
+use crate::commands::output::{self, Table, module_list};
 use crate::commands::{Exit, Failure};
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
@@ -90,13 +90,6 @@ fn text(listed: &[ListedOffer<'_>]) -> String {
     ]);
     for offer in listed {
         let sold: Vec<_> = offer.products.iter().chain(offer.prices).map(ShopId::as_str).collect();
-        let modules = offer.modules.iter().map(|(module, features)| {
-            let features: Vec<_> = features.iter().map(ToString::to_string).collect();
-            match features.as_slice() {
-                [] => module.to_string(),
-                features => format!("{module}={}", features.join(",")),
-            }
-        });
         let sites = offer
             .sites
             .as_str()
@@ -109,7 +102,7 @@ fn text(listed: &[ListedOffer<'_>]) -> String {
             &sites,
             &offer.period,
             &offer.quantity.as_str(),
-            &modules.collect::<Vec<_>>().join(" "),
+            &module_list(offer.modules),
         ]);
     }
     table.to_string()
