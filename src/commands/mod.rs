@@ -19,7 +19,6 @@ mod ledger_access;
 pub mod license;
 pub mod mail;
 pub mod manual;
-mod offer_warnings;
 pub mod output;
 pub mod package;
 mod parked;

@@ -3,7 +3,7 @@
 pub(in crate::commands) mod attach;
 mod check;
 mod checked_delivery;
-mod offers;
+pub(in crate::commands) mod offers;
 pub(in crate::commands) mod parked;
 mod regrant;
 mod remainder;

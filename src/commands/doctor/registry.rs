@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use crate::build::{can_be_read, counted};
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::signing;
-use crate::commands::offer_warnings::offer_warnings;
+use crate::commands::shop::offers::offer_warnings;
 use crate::serve::reload::drop_guard::DropGuard;
 use countersign_files::time_limit;
 use countersign_model::issued_license::IssuedLicense;
