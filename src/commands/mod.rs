@@ -31,7 +31,7 @@ pub mod serve;
 mod server_questions;
 pub mod shop;
 pub mod sign;
-mod store_source;
+mod store;
 mod stored_sites;
 pub mod token;
 pub mod trace;

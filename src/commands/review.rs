@@ -10,8 +10,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
-use crate::commands::license::texts::KeptTexts;
 use crate::commands::output::Table;
+use crate::commands::store::KeptTexts;
 use crate::commands::stored_sites::MovesByLicense;
 use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::serve::vouches::VouchedLicense;

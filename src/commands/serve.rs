@@ -16,13 +16,14 @@ use tokio::task::spawn_blocking;
 
 use crate::commands::keys::{lost, secrets};
 use crate::commands::serve::inherited::InheritedSockets;
+use crate::commands::store::store_failure;
 use crate::commands::{Exit, Failure};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::commands::CommandAccess;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, AcceptedDrops, LoadError, Server};
-use countersign_ledger::{Ledger, LedgerState, NodeLock, StoreError};
+use countersign_ledger::{Ledger, NodeLock};
 use countersign_settings::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
 
 /// Run the server
@@ -276,57 +277,6 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
             let hint = error.hint();
             let failure = Failure::input(error);
             hint.into_iter().fold(failure, Failure::hint)
-        }
-    }
-}
-
-fn store_failure(error: StoreError) -> Failure {
-    let hint = store_hint(&error);
-    Failure::of_store(error).hint(hint)
-}
-
-/// What to do about a damaged ledger.
-pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
-    of more, `countersign bindings rebuild` shows what would be lost";
-
-/// What to do about a ledger that a newer version wrote.
-pub const NEWER: &str = "run the version of countersign that wrote it, or a newer one; nothing is damaged";
-
-/// What to do about a damaged file with the orders of licenses.
-const REFERENCES_DAMAGED: &str =
-    "restore texts.jsonl from a backup; without the file the server starts, but shows no order, note or reason";
-
-/// The hint for a store that cannot be opened.
-pub fn store_hint(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::InUse(_) => {
-            "stop the other process first; each server needs a store, or a node's folder, of its own"
-        }
-        StoreError::Damaged { .. } => DAMAGED,
-        StoreError::Newer { .. } => NEWER,
-        StoreError::TextsDamaged { .. } => REFERENCES_DAMAGED,
-        StoreError::Address(error) => error.hint(),
-        StoreError::Shared { state, .. } => shared_hint(*state),
-        StoreError::Format { .. } => "move the store aside and restore it from a backup",
-        _ => "check the folder's owner, mode and free space",
-    }
-}
-
-/// The hint for a shared ledger that cannot be used.
-fn shared_hint(state: LedgerState) -> &'static str {
-    match state {
-        LedgerState::Schema => "make the tables: countersign bindings schema --node ROLE | psql ADDRESS",
-        LedgerState::Refused => {
-            "check the user, PGPASSWORD, the files that passfile and sslrootcert name, and the role's rights"
-        }
-        LedgerState::ReadOnly => "name the primary, or all servers: the one that takes changes is used",
-        LedgerState::Pooler => "connect to the database itself, or set pool_mode = session",
-        LedgerState::NewerVersion => NEWER,
-        LedgerState::LinesLost => "bring back the server that has these lines, or run `countersign bindings repair`",
-        LedgerState::Damaged => "stop every node and restore the database from a backup; docs/operating.md says how",
-        _ => {
-            "check that the database runs, that this machine reaches it, and that sslrootcert names the certificate that \
-             signed the database's own"
         }
     }
 }

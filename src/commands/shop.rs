@@ -8,7 +8,6 @@ pub(in crate::commands) mod parked;
 mod regrant;
 mod remainder;
 mod sales;
-pub(in crate::commands) mod stored;
 
 use crate::commands::{Exit, Failure};
 use countersign_settings::config::Config;

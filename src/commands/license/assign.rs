@@ -11,7 +11,7 @@ use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
 use crate::commands::license::change::{ChangeOptions, report};
-use crate::commands::license::issued::licenses;
+use crate::commands::store::licenses;
 use crate::commands::license::order::carry_out;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
 

@@ -3,7 +3,7 @@
 use chrono::Utc;
 use serde::Serialize;
 
-use crate::commands::license::issued::licenses;
+use crate::commands::store::licenses;
 use crate::commands::license::order::own_tools;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
 use crate::commands::output;
