@@ -1,11 +1,10 @@
 //! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
 mod inherited;
-mod log;
 pub(super) mod parts;
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -13,6 +12,10 @@ use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, registry};
 
 use crate::commands::keys::{lost, secrets};
 use crate::commands::serve::inherited::InheritedSockets;
@@ -24,7 +27,9 @@ use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, AcceptedDrops, LoadError, Server};
 use countersign_ledger::{Ledger, NodeLock};
-use countersign_settings::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
+use countersign_settings::config::{
+    AdminListen, Config, Listen, LogFormat, Paths, ServeConfig, ServeSettings, StoreSettings,
+};
 
 /// Run the server
 #[derive(clap::Args, Debug)]
@@ -59,7 +64,7 @@ struct OpenStore {
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    log::start(config.serve.log_format);
+    start_log(config.serve.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -278,5 +283,26 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
             let failure = Failure::input(error);
             hint.into_iter().fold(failure, Failure::hint)
         }
+    }
+}
+
+/// Has all events of this program written to standard error from now on.
+// SECURITY: only our own events are logged. hyper's debug events can have a request's query with a license key.
+fn start_log(format: LogFormat) {
+    let level = std::env::var("COUNTERSIGN_LOG")
+        .ok()
+        .and_then(|level| level.parse().ok());
+    let ours = Targets::new().with_target("countersign", level.unwrap_or(LevelFilter::INFO));
+    // A line that cannot be written is lost. Reporting that on stderr would panic.
+    let log = fmt::layer()
+        .with_target(false)
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => registry()
+            .with(ours)
+            .with(log.with_ansi(std::io::stderr().is_terminal()))
+            .init(),
+        LogFormat::Json => registry().with(ours).with(log.json().flatten_event(true)).init(),
     }
 }
