@@ -31,7 +31,6 @@ mod report;
 mod review;
 mod side_by_side;
 pub mod source;
-mod tag_release;
 mod tags;
 #[cfg(test)]
 mod tests;

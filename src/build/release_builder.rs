@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use crate::build::compose::{self, Facts};
 use crate::build::git::object::ObjectId;
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tag;
@@ -17,8 +18,8 @@ use crate::build::report::plugin_report::PluginReport;
 use crate::build::review::{self, Reviewed};
 use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::SourceTree as _;
-use crate::build::tag_release;
 use crate::build::tags::{Candidate, Chosen};
+use crate::build::version_check;
 use countersign_model::digest::Digest;
 use countersign_model::plugin::{PackageOrigin, Plugin};
 use countersign_model::version::Version;
@@ -118,7 +119,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         }
 
         // 3 the plugin's own files, 4 compose
-        let mut built = match tag_release::compose(self.plugin, &mut self.reader, &chosen) {
+        let mut built = match compose_release(self.plugin, &mut self.reader, &chosen) {
             Ok(built) => built,
             Err(reason) => {
                 self.remember(&chosen, &chosen.version, &reason);
@@ -261,7 +262,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
 
     /// The same for a reused release. Its author has had these warnings, so errors while reading give none.
     fn review_again(&mut self, chosen: &Chosen) {
-        if let Ok(mut built) = tag_release::compose(self.plugin, &mut self.reader, chosen) {
+        if let Ok(mut built) = compose_release(self.plugin, &mut self.reader, chosen) {
             self.review(chosen, &mut built, self.parse_php);
         }
     }
@@ -375,4 +376,36 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         };
         packer.pack(self.sink, &request).map(Some)
     }
+}
+
+/// Reads the plugin's files at a tag and composes the manifest, or says why there is no release.
+fn compose_release(
+    plugin: &Plugin,
+    reader: &mut SourceReader<'_, Repository>,
+    chosen: &Chosen,
+) -> Result<BuiltRelease, Reason> {
+    let mut files = reader.read(&chosen.tagged.tree)?;
+    let (version, note) =
+        version_check::published_version(plugin, &chosen.version, &files.main_file, &files.header.version)?;
+    let facts = Facts {
+        version: &version,
+        tag_version: &chosen.version,
+        tag: &chosen.tag.name,
+        time: chosen.tagged.time,
+        message: chosen.tagged.message.as_deref(),
+        files: &files,
+    };
+    let (manifest, built) = compose::manifest(plugin, &facts);
+    let notes = std::mem::take(&mut files.notes)
+        .into_iter()
+        .chain(note)
+        .chain(built)
+        .collect();
+    Ok(BuiltRelease {
+        version,
+        manifest,
+        files,
+        notes,
+        inspected: Vec::new(),
+    })
 }

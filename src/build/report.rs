@@ -6,7 +6,6 @@ mod json;
 pub(crate) mod listing;
 pub(crate) mod outcome;
 pub(crate) mod plugin_report;
-mod reason;
 pub(crate) mod summary;
 pub(crate) mod unmatched;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap_complete::engine::CompletionCandidate;
 
 use crate::commands::known_licenses::KnownLicenses;
-use crate::commands::store_source::store_source;
+use crate::commands::store::store_source;
 use countersign_files::time_limit;
 use countersign_registry::{Registry, RegistryFiles, plugins};
 use countersign_settings::config::{Config, PathSettings, Paths, ServeSettings};

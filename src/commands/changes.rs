@@ -6,9 +6,7 @@ use chrono::NaiveDate;
 use serde::Serialize;
 
 use crate::commands::license::history::Event;
-use crate::commands::license::texts::KeptTexts;
-use crate::commands::serve::store_hint;
-use crate::commands::store_source::store_source;
+use crate::commands::store::{KeptTexts, store_failure, store_source};
 use crate::commands::{Exit, Failure, output};
 use countersign_ledger::{ChangesBy, ChangesWanted, HistoryEntry};
 use countersign_settings::config::Config;
@@ -66,10 +64,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         day: args.day,
         most: args.limit.get(),
     };
-    let found = countersign_ledger::latest_changes(store_source(&config.paths), wanted).map_err(|error| {
-        let hint = store_hint(&error);
-        Failure::of_store(error).hint(hint)
-    })?;
+    let found = countersign_ledger::latest_changes(store_source(&config.paths), wanted).map_err(store_failure)?;
     let names = found.changes.iter().map(|change| change.event.texts());
     let texts = KeptTexts::of(names.flat_map(|texts| [texts.who, texts.reason]).flatten(), config);
     let events = found.changes.iter().map(|change| {

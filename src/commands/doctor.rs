@@ -9,14 +9,12 @@ mod finding;
 mod keys;
 mod ledger;
 mod licenses;
-mod links;
 mod mail;
 mod nodes;
 mod registry;
 mod releases;
 mod server;
 mod shops;
-mod signing;
 mod space;
 mod webhooks;
 
@@ -68,7 +66,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let days = config.keys.with(&args.settings).keep_retired_days;
     let hosts_packages = registry.as_ref().is_ok_and(Registry::hosts_packages);
     findings.extend(keys::findings(paths, days, SystemTime::now(), hosts_packages));
-    findings.extend(hosts_packages.then(|| links::findings(&config.serve)));
+    findings.extend(hosts_packages.then(|| releases::links(&config.serve)));
     findings.extend(certificate(&config.serve));
     findings.push(descriptors(&config.serve));
     findings.push(public(paths, config.serve.tls_key.as_deref()));

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::build::{BuildReport, ReleaseOutcome, SignedChains};
 use crate::commands::Failure;
-use crate::commands::store_source::store_source;
+use crate::commands::store::store_source;
 use crate::commands::stored_sites::{self, ReportsNotReadable};
 use countersign_files::regular_file;
 use countersign_ledger::StoreError;

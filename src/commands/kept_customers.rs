@@ -8,8 +8,7 @@ use std::str::FromStr;
 
 use crate::commands::Failure;
 use crate::commands::keys::secrets;
-use crate::commands::serve::store_hint;
-use crate::commands::store_source::store_source;
+use crate::commands::store::{store_failure, store_source};
 use countersign_model::customer::{CustomerAddress, CustomerRow};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
@@ -115,7 +114,7 @@ pub(super) fn number_of(address: &CustomerAddress, config: &Config) -> Result<Op
     let loaded = ReferenceKeys::load(&paths.references_key, &paths.retired_keys);
     let (keys, _) = loaded.map_err(secrets::failure)?;
     let names = keys.customer_names(address);
-    let found = countersign_ledger::texts(store_source(paths), &names).map_err(failed)?;
+    let found = countersign_ledger::texts(store_source(paths), &names).map_err(store_failure)?;
     // In the order of the names: the secret in force comes first.
     let of_name = |name: &Hex128| found.iter().find(|(found, _)| found == name);
     let rows = names.iter().filter_map(of_name).map(|(_, stored)| stored);
@@ -124,15 +123,10 @@ pub(super) fn number_of(address: &CustomerAddress, config: &Config) -> Result<Op
 
 /// The rows of these customers, the newest first.
 pub(super) fn of(numbers: &BTreeSet<Hex128>, config: &Config) -> Result<Vec<CustomerRow>, Failure> {
-    countersign_ledger::customers(store_source(&config.paths), numbers).map_err(failed)
+    countersign_ledger::customers(store_source(&config.paths), numbers).map_err(store_failure)
 }
 
 /// At most `most` rows whose address or name contains a text.
 pub(super) fn with(text: &str, most: usize, config: &Config) -> Result<Vec<CustomerRow>, Failure> {
-    countersign_ledger::customers_with(store_source(&config.paths), text, most).map_err(failed)
-}
-
-fn failed(error: countersign_ledger::StoreError) -> Failure {
-    let hint = store_hint(&error);
-    Failure::of_store(error).hint(hint)
+    countersign_ledger::customers_with(store_source(&config.paths), text, most).map_err(store_failure)
 }

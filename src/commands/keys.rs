@@ -6,7 +6,6 @@
 
 pub mod error;
 mod files;
-mod keys_lock;
 pub mod lost;
 mod make;
 mod publish;

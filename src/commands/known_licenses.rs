@@ -47,6 +47,12 @@ impl KnownLicenses {
         of_ledger.or_else(|| self.registry.license(id))
     }
 
+    /// The note of the license with this id; empty where there is none.
+    pub(super) fn note(&self, id: &LicenseId) -> String {
+        self.with_id(id)
+            .map_or(String::new(), |license| license.details.note.clone())
+    }
+
     /// The license of the ledger with this id.
     pub(super) fn issued_with_id(&self, id: &LicenseId) -> Option<&IssuedLicense> {
         let place = self.issued.binary_search_by_key(id, |issued| issued.license.id).ok()?;

@@ -10,8 +10,8 @@ use std::path::Path;
 use rustix::process::geteuid;
 
 use crate::commands::Failure;
-use crate::commands::serve::store_hint;
 use crate::commands::server_questions::QuestionError;
+use crate::commands::store::store_failure;
 use crate::serve::ops::admin_socket::ConnectError;
 use countersign_ledger::{Ledger, StoreError};
 use countersign_model::text::printable::Printable;
@@ -47,7 +47,7 @@ pub(super) fn through<T>(
     };
     let bindings = match opened {
         Err(StoreError::InUse(_)) => return Err(unanswered.into()),
-        opened => opened.map_err(failed)?,
+        opened => opened.map_err(store_failure)?,
     };
     if let QuestionError::Connect(ConnectError::NobodyListens(socket)) = &unanswered {
         stderr::line(format_args!(
@@ -58,8 +58,8 @@ pub(super) fn through<T>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.map_err(Failure::environment)?.block_on(own(&bindings));
     let closed = bindings.close();
-    let done = done.map_err(failed)?;
-    closed.map_err(failed)?;
+    let done = done.map_err(store_failure)?;
+    closed.map_err(store_failure)?;
     Ok(done)
 }
 
@@ -83,9 +83,4 @@ fn require_own(folder: &Path) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-fn failed(error: StoreError) -> Failure {
-    let hint = store_hint(&error);
-    Failure::of_store(error).hint(hint)
 }

@@ -6,20 +6,16 @@
 mod arguments;
 mod assign;
 mod change;
-mod expires;
 mod forget;
 pub(super) mod history;
 mod import;
 mod issue;
-pub(in crate::commands) mod issued;
 mod list;
 mod list_table;
 pub(super) mod order;
 mod rekey;
-mod rights_flags;
 pub(in crate::commands) mod selector;
 mod show;
-pub(super) mod texts;
 pub(super) mod view;
 mod vouch;
 
@@ -38,7 +34,7 @@ use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_settings::config::Config;
 
-use crate::commands::store_source::store_source;
+use crate::commands::store::{self, store_source};
 use crate::commands::{Exit, Failure, output, server_questions};
 use change::ChangeVerb;
 
@@ -272,7 +268,7 @@ impl LicenseOf {
 
 /// The licenses of the customer with this number, sorted by id.
 pub(super) fn of_customer(number: Hex128, config: &Config, today: NaiveDate) -> Result<Vec<LicenseOf>, Failure> {
-    let licenses = issued::licenses(config)?.into_iter().map(|issued| issued.license);
+    let licenses = store::licenses(config)?.into_iter().map(|issued| issued.license);
     let of_customer = licenses.filter(|license| license.details.remarks().holder == Some(number));
     let shown = |license: License| LicenseOf {
         id: license.id,

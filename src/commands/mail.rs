@@ -1,8 +1,6 @@
 //! `countersign mail`: the mails with license keys that buyers get.
 
 pub(crate) mod made_up;
-mod mail_account;
-mod parked;
 mod preview;
 mod reminders;
 mod send_test;
@@ -10,11 +8,15 @@ mod send_test;
 use std::io;
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::commands::parked::{self, About, QueueWords};
 use crate::commands::{Exit, Failure, output};
 use countersign_files::durable_file::{self, Access};
+use countersign_files::queue::Queue;
 use countersign_mail::account::MailAccountError;
 use countersign_mail::mail_queue_error::MailQueueError;
+use countersign_mail::queued_mail::{self, QueuedMail};
 use countersign_mail::texts::{FILES, FOLDER, MailTextError};
 use countersign_settings::config::Config;
 
@@ -85,7 +87,7 @@ A mail waits until the mail server takes it. It is parked if the mail server nev
 asked for five days. The running server sends what you retry within five seconds. If you drop a mail, the license stays; \
 a mail that is under way may still arrive. Each node has its own mails."
     )]
-    Parked(crate::commands::parked::Verb),
+    Parked(parked::Verb),
 }
 
 /// Runs the verb.
@@ -95,7 +97,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Reminders(args) => reminders::run(args, config),
         Verb::SendTest(args) => send_test::run(args, config),
         Verb::WriteTexts(args) => write_texts(args, config),
-        Verb::Parked(verb) => parked::run(verb, config),
+        Verb::Parked(verb) => run_parked(verb, config),
     }
 }
 
@@ -163,4 +165,33 @@ fn write_texts(args: &WriteTextsArgs, config: &Config) -> Result<Exit, Failure> 
             |verb: &str, files: &[String]| -> String { files.iter().map(|file| format!("{verb} {file}\n")).collect() };
         line("wrote", &texts.written) + &line("kept", &texts.kept)
     })
+}
+
+const MAILS: QueueWords = QueueWords {
+    one: "mail",
+    command: "mail",
+    whose: "TO",
+};
+
+/// Lists, retries or drops mails that wait on this node. The mail that was put into the queue first is at the top.
+fn run_parked(verb: &parked::Verb, config: &Config) -> Result<Exit, Failure> {
+    let mut items = match Queue::<QueuedMail>::existing(queued_mail::folder(&config.paths.store)) {
+        Some(queue) => parked::listed(queue, |id| id.to_string(), |mail, _| about(mail))?,
+        None => Vec::new(),
+    };
+    items.sort_by_key(|item| item.queued);
+    parked::run(verb, &MAILS, items)
+}
+
+fn about(mail: QueuedMail) -> About {
+    let address = mail.address.reveal();
+    About {
+        whose: Some(address.to_owned()),
+        event: Some(mail.event),
+        subscription: None,
+        members: [("address", json!(address)), ("licenses", json!(mail.licenses))]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect(),
+    }
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
-use crate::commands::license::texts::KeptTexts;
 use crate::commands::output::Table;
+use crate::commands::store::KeptTexts;
 use crate::commands::stored_sites::MovesByLicense;
 use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::serve::vouches::VouchedLicense;
@@ -262,10 +262,7 @@ fn many_moves(moves: MovesByLicense, known: &KnownCopies) -> Vec<MovedLicense> {
     let often = moves.into_iter().filter(|(_, moves)| moves.len() >= MANY_MOVES);
     let moved = often.map(|(license, moves)| MovedLicense {
         license,
-        note: known
-            .licenses
-            .with_id(&license)
-            .map_or(String::new(), |license| license.details.note.clone()),
+        note: known.licenses.note(&license),
         moves: moves.into_iter().map(ReviewedMove::from).collect(),
     });
     let mut moved: Vec<_> = moved.collect();
@@ -278,10 +275,7 @@ fn many_first_copies(copies: FirstCopiesByLicense, known: &KnownCopies, now: Dat
     let odd = copies.into_iter().filter(|(_, copies)| copies.are_odd(now));
     let copied = odd.map(|(license, copies)| CopiedLicense {
         license,
-        note: known
-            .licenses
-            .with_id(&license)
-            .map_or(String::new(), |license| license.details.note.clone()),
+        note: known.licenses.note(&license),
         packages: copies.packages(now),
         networks: copies.networks(now),
         refused: copies.refused,
@@ -384,10 +378,7 @@ fn many_moves_text(moved: &[MovedLicense]) -> String {
 fn claims(claims: Vec<ClaimEntry>, known: &KnownCopies) -> Vec<ReviewedClaim> {
     let reviewed = claims.into_iter().map(|ClaimEntry { license, claim }| ReviewedClaim {
         license,
-        note: known
-            .licenses
-            .with_id(&license)
-            .map_or(String::new(), |license| license.details.note.clone()),
+        note: known.licenses.note(&license),
         until: (claim.step == ClaimStep::Begun).then(|| claim.time + CLAIM_PERIOD),
         host: claim.host,
         step: claim.step,

@@ -1,11 +1,10 @@
 //! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
 mod inherited;
-mod log;
 pub(super) mod parts;
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -13,17 +12,24 @@ use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, registry};
 
 use crate::commands::keys::{lost, secrets};
 use crate::commands::serve::inherited::InheritedSockets;
+use crate::commands::store::store_failure;
 use crate::commands::{Exit, Failure};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::commands::CommandAccess;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, AcceptedDrops, LoadError, Server};
-use countersign_ledger::{Ledger, LedgerState, NodeLock, StoreError};
-use countersign_settings::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
+use countersign_ledger::{Ledger, NodeLock};
+use countersign_settings::config::{
+    AdminListen, Config, Listen, LogFormat, Paths, ServeConfig, ServeSettings, StoreSettings,
+};
 
 /// Run the server
 #[derive(clap::Args, Debug)]
@@ -58,7 +64,7 @@ struct OpenStore {
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    log::start(config.serve.log_format);
+    start_log(config.serve.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -280,53 +286,23 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
     }
 }
 
-fn store_failure(error: StoreError) -> Failure {
-    let hint = store_hint(&error);
-    Failure::of_store(error).hint(hint)
-}
-
-/// What to do about a damaged ledger.
-pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
-    of more, `countersign bindings rebuild` shows what would be lost";
-
-/// What to do about a ledger that a newer version wrote.
-pub const NEWER: &str = "run the version of countersign that wrote it, or a newer one; nothing is damaged";
-
-/// What to do about a damaged file with the orders of licenses.
-const REFERENCES_DAMAGED: &str =
-    "restore texts.jsonl from a backup; without the file the server starts, but shows no order, note or reason";
-
-/// The hint for a store that cannot be opened.
-pub fn store_hint(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::InUse(_) => {
-            "stop the other process first; each server needs a store, or a node's folder, of its own"
-        }
-        StoreError::Damaged { .. } => DAMAGED,
-        StoreError::Newer { .. } => NEWER,
-        StoreError::TextsDamaged { .. } => REFERENCES_DAMAGED,
-        StoreError::Address(error) => error.hint(),
-        StoreError::Shared { state, .. } => shared_hint(*state),
-        StoreError::Format { .. } => "move the store aside and restore it from a backup",
-        _ => "check the folder's owner, mode and free space",
-    }
-}
-
-/// The hint for a shared ledger that cannot be used.
-fn shared_hint(state: LedgerState) -> &'static str {
-    match state {
-        LedgerState::Schema => "make the tables: countersign bindings schema --node ROLE | psql ADDRESS",
-        LedgerState::Refused => {
-            "check the user, PGPASSWORD, the files that passfile and sslrootcert name, and the role's rights"
-        }
-        LedgerState::ReadOnly => "name the primary, or all servers: the one that takes changes is used",
-        LedgerState::Pooler => "connect to the database itself, or set pool_mode = session",
-        LedgerState::NewerVersion => NEWER,
-        LedgerState::LinesLost => "bring back the server that has these lines, or run `countersign bindings repair`",
-        LedgerState::Damaged => "stop every node and restore the database from a backup; docs/operating.md says how",
-        _ => {
-            "check that the database runs, that this machine reaches it, and that sslrootcert names the certificate that \
-             signed the database's own"
-        }
+/// Has all events of this program written to standard error from now on.
+// SECURITY: only our own events are logged. hyper's debug events can have a request's query with a license key.
+fn start_log(format: LogFormat) {
+    let level = std::env::var("COUNTERSIGN_LOG")
+        .ok()
+        .and_then(|level| level.parse().ok());
+    let ours = Targets::new().with_target("countersign", level.unwrap_or(LevelFilter::INFO));
+    // A line that cannot be written is lost. Reporting that on stderr would panic.
+    let log = fmt::layer()
+        .with_target(false)
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => registry()
+            .with(ours)
+            .with(log.with_ansi(std::io::stderr().is_terminal()))
+            .init(),
+        LogFormat::Json => registry().with(ours).with(log.json().flatten_event(true)).init(),
     }
 }

@@ -28,14 +28,16 @@ use crate::serve::ops::customer_answers::{CustomerOrder, CustomerReply};
 use crate::serve::ops::desk_answers::{DeskLinkOrder, DeskLinkReply};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOrder, LicenseReply};
-use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply};
-use crate::serve::ops::reports::{FirstCopiesPage, RefusedPage, ReportPage};
+use crate::serve::ops::reports::{FirstCopiesPage, LicenseDefaults, RefusedPage, ReportPage};
 use crate::serve::ops::rollout_answers::{RolloutOrder, RolloutReply};
 use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::token_answers::{ListedToken, TokenOrder, TokenReply};
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports};
 use countersign_model::license_key::LicenseId;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
 use countersign_settings::config::Config;
 
 /// Time limit of one answer. A server that is busy says so after ten seconds.
@@ -164,9 +166,24 @@ fn licenses<P: DeserializeOwned, T>(
     })
 }
 
-/// The server's settings for licenses that have none of their own.
-pub(super) fn license_defaults(config: &Config) -> Result<LicenseDefaults, QuestionError> {
-    ask(config, async |server| server.page("/license-defaults").await)
+/// The server's settings for licenses that have none of their own. Without a running server, the settings of this command count.
+pub(super) fn license_defaults(config: &Config) -> LicenseDefaults {
+    match ask(config, async |server| server.page("/license-defaults").await) {
+        Ok(defaults) => defaults,
+        Err(error) => {
+            // Usually there is no server.
+            if !matches!(
+                error,
+                QuestionError::Connect(ConnectError::Missing(_) | ConnectError::NobodyListens(_))
+            ) {
+                stderr::line(format_args!(
+                    "note: the server's settings are read from countersign.toml, and a running server may have others: {}",
+                    Printable(ErrorChain(&error).first_line())
+                ));
+            }
+            LicenseDefaults::from(&config.serve)
+        }
+    }
 }
 
 /// The tokens of the management API.

@@ -3,12 +3,11 @@
 pub(in crate::commands) mod attach;
 mod check;
 mod checked_delivery;
-mod offers;
+pub(in crate::commands) mod offers;
 pub(in crate::commands) mod parked;
 mod regrant;
 mod remainder;
 mod sales;
-pub(in crate::commands) mod stored;
 
 use crate::commands::{Exit, Failure};
 use countersign_settings::config::Config;

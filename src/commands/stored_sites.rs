@@ -7,9 +7,8 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::commands::Failure;
-use crate::commands::serve::store_hint;
 use crate::commands::server_questions::{self, QuestionError};
-use crate::commands::store_source::store_source;
+use crate::commands::store::{store_failure, store_source};
 use countersign_ledger::log::ClaimEntry;
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports, StoreError, StoreReader, VouchEntry};
 use countersign_model::issued_license::IssuedLicense;
@@ -40,7 +39,7 @@ impl From<ReportsNotReadable> for Failure {
     fn from(error: ReportsNotReadable) -> Self {
         match error {
             ReportsNotReadable::Server(error) => error.into(),
-            ReportsNotReadable::Store(error) => failed(error),
+            ReportsNotReadable::Store(error) => store_failure(error),
             ReportsNotReadable::NoIndex => Self::environment(error).hint(
                 "run this as the user of the server; `countersign bindings verify` says what is wrong with the index",
             ),
@@ -62,32 +61,32 @@ pub(super) fn bound_sites(config: &Config) -> Result<SitesByLicense, Failure> {
         None => {}
         Some(store) => store
             .export(|license, binding| sites.entry(license).or_default().push(binding.host))
-            .map_err(failed)?,
+            .map_err(store_failure)?,
     }
     Ok(sites)
 }
 
 /// The licenses that programs issued, sorted by id; none where there is no store.
 pub(super) fn issued_licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
-    countersign_ledger::issued_licenses(store_source(&config.paths)).map_err(failed)
+    countersign_ledger::issued_licenses(store_source(&config.paths)).map_err(store_failure)
 }
 
 /// The moves of each license in the last 30 days, in the order of the ledger.
 pub(super) fn moves(config: &Config, now: DateTime<Utc>) -> Result<MovesByLicense, Failure> {
     let moves = opened(config)?.map(|store| store.moves(now)).transpose();
-    Ok(moves.map_err(failed)?.unwrap_or_default())
+    Ok(moves.map_err(store_failure)?.unwrap_or_default())
 }
 
 /// The claims of sites that were installed again: those that wait, and those of the last 30 days.
 pub(super) fn claims(config: &Config, now: DateTime<Utc>) -> Result<Vec<ClaimEntry>, Failure> {
     let claims = opened(config)?.map(|store| store.claims(now)).transpose();
-    Ok(claims.map_err(failed)?.unwrap_or_default())
+    Ok(claims.map_err(store_failure)?.unwrap_or_default())
 }
 
 /// The licenses that somebody vouched for on this day, the latest first; none where no server has run.
 pub(super) fn vouches(config: &Config, today: NaiveDate) -> Result<Vec<Arc<VouchEntry>>, Failure> {
     let vouches = opened(config)?.map(|store| store.vouches(today)).transpose();
-    Ok(vouches.map_err(failed)?.unwrap_or_default())
+    Ok(vouches.map_err(store_failure)?.unwrap_or_default())
 }
 
 /// What every site reported; nothing where no server has run.
@@ -113,7 +112,7 @@ pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, Failure> {
         Some(store) if store.is_in_use() => Ok(server_questions::refused(config)?),
         Some(store) => store
             .refused()
-            .map_err(failed)?
+            .map_err(store_failure)?
             .ok_or_else(|| ReportsNotReadable::NoIndex.into()),
     }
 }
@@ -125,7 +124,7 @@ pub(super) fn first_copies(config: &Config) -> Result<FirstCopiesByLicense, Fail
         Some(store) if store.is_in_use() => Ok(server_questions::first_copies(config)?),
         Some(store) => store
             .first_copies()
-            .map_err(failed)?
+            .map_err(store_failure)?
             .ok_or_else(|| ReportsNotReadable::NoIndex.into()),
     }
 }
@@ -134,11 +133,6 @@ pub(super) fn first_copies(config: &Config) -> Result<FirstCopiesByLicense, Fail
 fn opened(config: &Config) -> Result<Option<StoreReader>, Failure> {
     match countersign_ledger::read_only(store_source(&config.paths)) {
         Err(StoreError::Missing(_)) => Ok(None),
-        opened => opened.map(Some).map_err(failed),
+        opened => opened.map(Some).map_err(store_failure),
     }
-}
-
-fn failed(error: StoreError) -> Failure {
-    let hint = store_hint(&error);
-    Failure::of_store(error).hint(hint)
 }

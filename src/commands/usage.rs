@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::known_licenses::KnownLicenses;
-use crate::commands::license::texts::KeptTexts;
 use crate::commands::output::Table;
+use crate::commands::store::KeptTexts;
 use crate::commands::{Exit, Failure, candidates, output, stored_sites};
 use crate::serve::plugin_usage::{PluginUsage, UsageCount};
 use countersign_model::license_key::LicenseId;

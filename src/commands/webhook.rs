@@ -1,16 +1,19 @@
 //! `countersign webhook`: the vendor's own services that receive events.
 
 mod list;
-mod parked;
 
 use std::io;
 use std::time::Instant;
 
 use chrono::Utc;
+use serde_json::json;
 use zeroize::Zeroizing;
 
+use crate::commands::parked::{self, About, QueueWords};
 use crate::commands::{Exit, Failure, output};
 use crate::webhook::event::WebhookEvent;
+use crate::webhook::kept_event::KeptEvent;
+use crate::webhook::outbox::Outbox;
 use crate::webhook::post::{PostError, post};
 use countersign_files::durable_file::{self, Access};
 use countersign_files::json_folder::JsonFolderError;
@@ -70,7 +73,7 @@ Examples:
 
 What you retry is sent nine times more, if it has to be. The running server notices."
     )]
-    Parked(crate::commands::parked::Verb),
+    Parked(parked::Verb),
 }
 
 /// Runs the verb.
@@ -79,7 +82,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::List(args) => list::run(args, config),
         Verb::Secret(args) => make_secret(args, config),
         Verb::Test(args) => send_test(args, config),
-        Verb::Parked(verb) => parked::run(verb, config),
+        Verb::Parked(verb) => run_parked(verb, config),
     }
 }
 
@@ -197,5 +200,35 @@ fn post_failure(error: PostError) -> Failure {
             Failure::input(error).hint("look into the receiver's log; it may not have the secret")
         }
         error => Failure::environment(error).hint("check the URL, the name and the certificate of the receiver"),
+    }
+}
+
+const MESSAGES: QueueWords = QueueWords {
+    one: "message",
+    command: "webhook",
+    whose: "WEBHOOK",
+};
+
+/// Lists, retries or drops messages that endpoints did not take. Those of each endpoint are in the order in which they are sent.
+fn run_parked(verb: &parked::Verb, config: &Config) -> Result<Exit, Failure> {
+    let mut items = Vec::new();
+    for endpoint in &config.webhooks {
+        if let Some(outbox) = Outbox::existing(&config.paths.store, &endpoint.name) {
+            let about = |kept, _: &[u8]| about(&endpoint.name, kept);
+            items.extend(parked::listed(outbox.kept, |name| name.id.to_string(), about)?);
+        }
+    }
+    parked::run(verb, &MESSAGES, items)
+}
+
+fn about(webhook: &Slug, kept: KeptEvent) -> About {
+    About {
+        whose: Some(webhook.to_string()),
+        event: Some(kept.kind),
+        subscription: None,
+        members: [("webhook", json!(webhook)), ("license", json!(kept.license))]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect(),
     }
 }

@@ -15,7 +15,6 @@ pub(in crate::serve) mod regranting;
 mod sale_licenses;
 mod sale_places;
 mod sale_requests;
-mod spool_work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,10 +33,9 @@ use countersign_shops::event::Content;
 use countersign_shops::shop::ShopQuestion;
 use serde_json::Value;
 
-use delivered::Delivered;
+use delivered::{Delivered, in_spool};
 use error::{ApplyError, ParkReason};
 use later_offers::LaterOffers;
-use spool_work::in_spool;
 
 /// Deliveries that are applied at once, so that they share commits.
 const AT_ONCE: usize = 32;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use crate::serve::net::networks::Networks;
+use crate::serve::net::client_ip::Networks;
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::Ledger;
 use countersign_model::download_key::DownloadKey;

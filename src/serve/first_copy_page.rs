@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 
 use crate::serve::api::body;
+use crate::serve::api::downloads::valid_link;
 use crate::serve::first_copies::CopyRecipient;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::gate::{PermittedDownload, Snapshot};
@@ -33,7 +34,6 @@ use countersign_model::plugin::PluginKind;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
-use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// The name of the style sheet beside the pages.
 const STYLE: &str = "style.css";
@@ -228,17 +228,9 @@ fn read_link(service: &Service, token: &str, now: DateTime<Utc>) -> Result<First
     }
     let snapshot = service.gate.load();
     let keys = snapshot.secrets.downloads.as_deref();
-    Ok(valid_link(keys.ok_or(Problem::UnknownLink)?, token, now)?)
-}
-
-fn valid_link(keys: &DownloadKeys, token: &str, now: DateTime<Utc>) -> Result<FirstCopyLink, Problem> {
-    let read = |key| FirstCopyLink::read(key, token);
-    match read(keys.current()) {
-        Some(link) if now < link.expires => Ok(link),
-        Some(_) => Err(Problem::LinkExpired),
-        None if keys.retired().iter().any(|key| read(key).is_some()) => Err(Problem::LinkExpired),
-        None => Err(Problem::UnknownLink),
-    }
+    let keys = keys.ok_or(Problem::UnknownLink)?;
+    let read = |key: &_| FirstCopyLink::read(key, token);
+    Ok(valid_link(keys, read, |link| now < link.expires)?)
 }
 
 fn license<'s>(service: &Service, snapshot: &'s Snapshot, link: &FirstCopyLink) -> Option<FoundLicense<'s>> {

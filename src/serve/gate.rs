@@ -1,6 +1,5 @@
 //! The gate: decides who gets a statement, a manifest or a package. Nothing else decides this.
 
-pub(crate) mod active;
 pub(crate) mod release;
 
 use std::collections::BTreeSet;
@@ -27,6 +26,7 @@ use countersign_model::manifest::LatestRelease;
 use countersign_model::plugin::Plugin;
 use countersign_model::release_rules::{BackRefusal, RuledRelease};
 use countersign_model::rollout::{HoldRule, OtherClients, PluginRollouts, RolloutPhase, RolloutSettings};
+use countersign_model::seat::Seat;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
@@ -589,6 +589,22 @@ impl Gate {
             self.bindings.report(id, bound, host, check_in);
         }
         snapshot.catalog.latest(&entitled, current)
+    }
+
+    /// Whether the license is active and this site holds a seat, or needs none. Reads bindings and never changes them.
+    pub(crate) fn is_active_on(&self, license: &License, host: &SiteHost, check_in: &CheckIn<'_>) -> bool {
+        if license.state(check_in.time.date_naive()) != LicenseState::Active {
+            return false;
+        }
+        if self.is_exempt(host) {
+            return true;
+        }
+        let bound = self.bindings.of(&license.id);
+        let is_held = license.seat(&bound, &self.rules.staging, host) == Seat::Held;
+        if is_held {
+            self.bindings.report(&license.id, &bound, host, check_in);
+        }
+        is_held
     }
 }
 

@@ -1,11 +1,14 @@
-//! What was counted on the last days, for `countersign usage --history`, the management API and the desk.
+//! What was counted on the last days, for `countersign usage --history`, the management API and the desk; and the history that a
+//! running server reads and writes.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use serde::Serialize;
+use tokio::task::spawn_blocking;
 
 use crate::serve::reply::problem::Problem;
-use crate::serve::state::Service;
-use countersign_ledger::DayRange;
+use countersign_ledger::{DayHistory, DayRange, StoreError};
 use countersign_model::day_counts::DayLine;
 use countersign_model::slug::Slug;
 
@@ -37,16 +40,50 @@ impl HistoryReport {
         let since = range.since;
         Self { days, since, history }
     }
+}
 
-    /// The report of a running server.
-    pub(crate) async fn of_server(
-        service: &Service,
+/// The history of a running server's store; nothing before it is kept, and after it ended.
+#[derive(Clone, Default)]
+pub(crate) struct KeptHistory(Arc<Mutex<Option<DayHistory>>>);
+
+impl KeptHistory {
+    /// Keeps the history of the server's store from now on.
+    pub(crate) fn open(&self, history: DayHistory) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(history);
+    }
+
+    /// Lets go of it. Blocks: a connection to a database ends.
+    pub(crate) fn close(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Does something with the history. Blocks.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut DayHistory) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_mut().map_or(Err(StoreError::Closed), work)
+    }
+
+    /// Reads the lines in a range, with `own`, what this server counted until now.
+    pub(crate) async fn read(&self, range: DayRange, own: Vec<DayLine>) -> Result<Vec<DayLine>, Problem> {
+        let kept = self.clone();
+        let read = spawn_blocking(move || kept.with(|history| history.read(&range, &own))).await;
+        let read = read.map_err(|error| Problem::internal(&error))?;
+        read.map_err(|error| {
+            tracing::error!(%error, "the history cannot be read");
+            Problem::StoreUnavailable
+        })
+    }
+
+    /// The report of the last days, with `own`, what this server counted until now.
+    pub(crate) async fn report(
+        &self,
         plugin: Option<Slug>,
         days: u16,
+        own: Vec<DayLine>,
         now: DateTime<Utc>,
-    ) -> Result<Self, Problem> {
-        let range = Self::range(plugin, days, now.date_naive());
-        let history = service.history.read(range.clone(), service.tally.lines()).await?;
-        Ok(Self::new(days, &range, history))
+    ) -> Result<HistoryReport, Problem> {
+        let range = HistoryReport::range(plugin, days, now.date_naive());
+        let history = self.read(range.clone(), own).await?;
+        Ok(HistoryReport::new(days, &range, history))
     }
 }

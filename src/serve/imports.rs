@@ -9,6 +9,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::serve::ops::command_user::GivenOrder;
+use crate::serve::state::Service;
 use countersign_ledger::{ImportOutcome, ImportRequest, Ledger, LicenseImport, MAX_IMPORT_LINES, StoreError};
 use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128};
@@ -190,4 +192,22 @@ impl ImportedLicense {
             sites: self.hosts,
         }
     }
+}
+
+/// The result of an order.
+pub(super) async fn answer(
+    service: Arc<Service>,
+    given: GivenOrder<ImportOrder>,
+) -> Result<Vec<ImportReply>, ImportOrderError> {
+    let snapshot = service.gate.snapshot();
+    let secrets = snapshot.secrets.licensing.clone();
+    let keys = secrets.as_ref().map(|secrets| secrets.references());
+    carry_out(
+        &snapshot.registry,
+        service.gate.bindings(),
+        keys,
+        service.customers,
+        given.order,
+    )
+    .await
 }

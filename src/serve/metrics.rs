@@ -1,15 +1,18 @@
-//! Counters of the server: requests by operation and outcome, their latency, and connections.
+//! Counters of the server: requests by operation and outcome, their latency, connections, and reloads.
 //!
 //! Each label is an enum, so no client can add one, and memory is bounded. Counting is one atomic addition.
 //! `openmetrics` shows the counters together with those of the other parts.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use chrono::Utc;
 use enum_map::{Enum, EnumMap};
 use strum::{EnumIter, IntoStaticStr};
 
+use crate::serve::health::Part;
 use crate::serve::reply::outcome::Code;
 use countersign_files::histogram::Histogram;
 
@@ -220,6 +223,33 @@ impl ConnectionCounts {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.closed.inc();
+    }
+}
+
+/// Counters of a part's reloads.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    /// The new state is in force.
+    pub done: Counters<Part>,
+    /// The last good state stayed in force.
+    pub failed: Counters<Part>,
+    last: EnumMap<Part, AtomicI64>,
+}
+
+impl Reloads {
+    /// When the state in force was loaded, in seconds since 1970; 0 if at the start.
+    pub fn last(&self, part: Part) -> i64 {
+        self.last[part].load(Ordering::Relaxed)
+    }
+
+    /// Counts a reload of a part, and records its time if it succeeded.
+    pub(crate) fn count(&self, part: Part, done: bool) {
+        if done {
+            self.done[part].inc();
+            self.last[part].store(Utc::now().timestamp(), Ordering::Relaxed);
+        } else {
+            self.failed[part].inc();
+        }
     }
 }
 

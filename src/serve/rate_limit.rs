@@ -15,7 +15,7 @@ use enum_map::Enum;
 use strum::IntoStaticStr;
 
 use crate::serve::metrics::{Counter, Counters};
-use crate::serve::net::networks::Networks;
+use crate::serve::net::client_ip::Networks;
 use crate::serve::rate_limit::buckets::{Buckets, MINUTE, RetryAfter};
 use crate::serve::reply::outcome::Weight;
 use countersign_model::license_key::LicenseId;

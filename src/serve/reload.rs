@@ -7,8 +7,6 @@ pub mod component;
 pub mod drop_guard;
 pub mod error;
 pub(crate) mod fingerprint;
-pub mod history;
-mod secret_keys;
 pub mod startup;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,8 +11,8 @@
 //! | GET, HEAD | `/api/v1/packages/<plugin>…` | [`packages`] |
 //! | GET, HEAD | `/composer/…`, if there is a repository for Composer | [`composer`] |
 //! | GET, HEAD, POST | `/first-copy/…` | [`first_copy_page`] |
-//! | GET, HEAD, POST | `/unsubscribe/…` | [`unsubscribe_page`] |
-//! | GET, HEAD, POST | `/site-claim/…` | [`site_claim_page`] |
+//! | GET, HEAD, POST | `/unsubscribe/…` | [`link_page`] |
+//! | GET, HEAD, POST | `/site-claim/…` | [`link_page`] |
 //! | GET, HEAD, POST | `/account…`, if there is a customer's page | [`account`] |
 //! | GET, HEAD, POST, PATCH | `/api/v1/licenses…`, `/api/v1/reports/…`, `/api/v1/rollouts/…` | [`licenses`] |
 //! | POST | `/hooks/<name>` | [`hooks`] |
@@ -35,6 +35,7 @@ use crate::serve::api::{downloads, hooks, licenses, packages, release, releases,
 use crate::serve::compat;
 use crate::serve::composer;
 use crate::serve::first_copy_page;
+use crate::serve::link_page;
 use crate::serve::links::{ComposerRepository, DOWNLOADS};
 use crate::serve::metrics::Operation;
 use crate::serve::net::handler::{Handler, Sending};
@@ -42,9 +43,7 @@ use crate::serve::public_files;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
-use crate::serve::site_claim_page;
 use crate::serve::state::Service;
-use crate::serve::unsubscribe_page;
 use countersign_model::first_copy_link;
 use countersign_model::site_claim_token;
 use countersign_model::unsubscribe_token;
@@ -346,14 +345,14 @@ impl Handler for Routes {
             }
             Route::Unsubscribe(token) => {
                 let token = token.to_owned();
-                let page = Box::pin(unsubscribe_page::reply(service, &token, request)).await;
+                let page = Box::pin(link_page::unsubscribe(service, &token, request)).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;
             }
             Route::SiteClaim(token) => {
                 let token = token.to_owned();
-                let page = Box::pin(site_claim_page::reply(service, &token, request)).await;
+                let page = Box::pin(link_page::site_claim(service, &token, request)).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;

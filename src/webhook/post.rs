@@ -1,23 +1,26 @@
-//! Brings one message to an endpoint, on a connection of its own: HTTP/1.1, TLS for `https`. Follows no redirect.
+//! Signs one message and brings it to an endpoint, on a connection of its own: HTTP/1.1, TLS for `https`. Follows no redirect.
 //!
 //! Each message has a time limit, and at most 16 KiB of an answer are read.
 
 use std::io;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use chrono::Utc;
+use hmac::{Hmac, Mac as _};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, StatusCode};
+use sha2::Sha256;
 use tokio::time::timeout;
 
 use crate::webhook::event::WebhookEvent;
-use crate::webhook::signing;
 use countersign_settings::config::WebhookConfig;
 use countersign_settings::http_client::{self, Trust};
 use countersign_settings::keys::service_secrets::ServiceSecretError;
-use countersign_settings::keys::webhook_secrets;
+use countersign_settings::keys::webhook_secrets::{self, WebhookSecret};
 
 /// How long a message may take, the connection included. Standard Webhooks suggests 15 to 30 s.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -91,10 +94,7 @@ pub async fn post(endpoint: &WebhookConfig, event: &WebhookEvent) -> Result<Stat
         .header(CONTENT_TYPE, "application/json")
         .header("webhook-id", &id)
         .header("webhook-timestamp", seconds)
-        .header(
-            "webhook-signature",
-            signing::signature(&secrets, &id, seconds, &event.body),
-        )
+        .header("webhook-signature", signature(&secrets, &id, seconds, &event.body))
         .body(Full::new(Bytes::from(event.body.clone())));
     let failed = |reason: io::Error| PostError::Connection {
         origin: endpoint.url.origin(),
@@ -118,4 +118,18 @@ pub async fn post(endpoint: &WebhookConfig, event: &WebhookEvent) -> Result<Stat
             status,
         }),
     }
+}
+
+/// The header `webhook-signature`: HMAC-SHA256 over id, time and body by each secret (Standard Webhooks, "Signature scheme").
+/// `seconds` is the header `webhook-timestamp`.
+fn signature(secrets: &[WebhookSecret], id: &str, seconds: i64, body: &str) -> String {
+    let signed: Vec<_> = secrets
+        .iter()
+        .filter_map(|secret| {
+            let mut mac = Hmac::<Sha256>::new_from_slice(secret.bytes()).ok()?;
+            mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+            Some(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+        })
+        .collect();
+    signed.join(" ")
 }

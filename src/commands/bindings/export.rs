@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::commands::bindings::messages::failure;
 use crate::commands::known_licenses::KnownLicenses;
-use crate::commands::store_source::store_source;
+use crate::commands::store::store_source;
 use crate::commands::{Exit, Failure, output, stored_sites};
 use countersign_ledger::StoreReader;
 use countersign_model::binding::Binding;

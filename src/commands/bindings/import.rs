@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::commands::bindings::messages::failure;
-use crate::commands::serve::NEWER;
+use crate::commands::store::NEWER;
 use crate::commands::{Exit, Failure, output};
 use countersign_files::regular_file;
 use countersign_ledger::StoreError;

@@ -2,7 +2,7 @@
 
 use crate::build::counted;
 use crate::commands::Failure;
-use crate::commands::serve::{DAMAGED, store_hint};
+use crate::commands::store::store_failure;
 use countersign_ledger::StoreError;
 use countersign_settings::config::Paths;
 
@@ -22,14 +22,11 @@ pub(super) fn require_folder(paths: &Paths, message: &'static str) -> Result<(),
 /// The failure for a store's error.
 pub(super) fn failure(error: StoreError) -> Failure {
     match error {
-        StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
-        StoreError::Newer { .. }
+        StoreError::Damaged { .. }
+        | StoreError::Newer { .. }
         | StoreError::Shared { .. }
         | StoreError::TextsDamaged { .. }
-        | StoreError::Address(_) => {
-            let hint = store_hint(&error);
-            Failure::of_store(error).hint(hint)
-        }
+        | StoreError::Address(_) => store_failure(error),
         StoreError::Missing(_) => Failure::of_store(error).hint("a server creates it at its first start"),
         StoreError::NotOurs { owner, .. } => {
             let hint = format!("run this as the user of the server: sudo -u '#{owner}' countersign bindings ...");

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::bindings::messages::{counted_bindings, failure};
-use crate::commands::license_defaults::license_defaults;
 use crate::commands::output::{self, Table};
+use crate::commands::server_questions::license_defaults;
 use crate::commands::{Exit, Failure};
 use countersign_ledger::{ChangeRefusal, RepairOutcome, StoreError};
 use countersign_model::license_key::LicenseId;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::bindings::messages::failure;
-use crate::commands::store_source::store_source;
+use crate::commands::store::store_source;
 use crate::commands::{Exit, Failure, output};
 use countersign_ledger::reader::IndexState;
 use countersign_settings::config::Config;

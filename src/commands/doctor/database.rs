@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::nodes;
-use crate::commands::serve::store_hint;
+use crate::commands::store::store_hint;
 use countersign_ledger::inspection::{InspectedServer, PrimaryAnswers, RoleRights, ServerAnswers, inspect};
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;

@@ -4,8 +4,7 @@ use chrono::{TimeDelta, Utc};
 
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::commands::serve::store_hint;
-use crate::commands::store_source::store_source;
+use crate::commands::store::{store_hint, store_source};
 use countersign_ledger::StoreError;
 use countersign_ledger::reader::IndexState;
 use countersign_model::issued_license::IssuedLicense;

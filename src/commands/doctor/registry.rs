@@ -10,14 +10,13 @@ use chrono::{DateTime, Utc};
 
 use crate::build::{can_be_read, counted};
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::commands::doctor::signing;
-use crate::commands::offer_warnings::offer_warnings;
+use crate::commands::shop::offers::offer_warnings;
 use crate::serve::reload::drop_guard::DropGuard;
 use countersign_files::time_limit;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
-use countersign_model::plugin::RepositoryLocation;
+use countersign_model::plugin::{Plugin, RepositoryLocation};
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_registry::{Registry, RegistryError};
 use countersign_settings::config::{Config, Paths};
@@ -43,7 +42,7 @@ pub(super) fn findings(
     let mut findings = vec![ok("registry", format!("{plugins}, {licenses} in files"))];
     findings.extend(releases_in_the_future(registry, Utc::now()));
     findings.extend(dropped_licenses(registry, issued, paths));
-    findings.extend(signing::findings(registry));
+    findings.extend(signing(registry));
     findings
 }
 
@@ -138,4 +137,96 @@ pub(super) fn repository_findings(registry: &Registry) -> Vec<Finding> {
 
 fn repositories(count: usize) -> String {
     counted(count, "repository").replace("repositorys", "repositories")
+}
+
+/// Who signs releases: plugins whose packages nobody signs, and keys whose loss would leave the sites behind. The findings are
+/// by slug. There are none of plugins without signatures where no plugin has any: then the vendor does not sign.
+fn signing(registry: &Registry) -> Vec<Finding> {
+    let mut plugins: Vec<_> = registry.plugins().collect();
+    plugins.sort_by(|a, b| a.slug.cmp(&b.slug));
+    let somebody_signs = plugins.iter().any(|plugin| plugin.signing.is_some());
+    plugins
+        .into_iter()
+        .filter_map(|plugin| signing_of(plugin, somebody_signs))
+        .collect()
+}
+
+fn signing_of(plugin: &Plugin, somebody_signs: bool) -> Option<Finding> {
+    let slug = &plugin.slug;
+    let Some(signing) = &plugin.signing else {
+        let is_hosted = plugin.package.is_some() && plugin.source.is_some();
+        return (is_hosted && somebody_signs).then(|| {
+            warning(
+                "signing",
+                format!("{slug}: its packages are hosted here, and nobody signs its releases"),
+                "add [signing] to its entry",
+            )
+        });
+    };
+    let keys = signing.keys.len();
+    if keys == 1 {
+        return Some(warning(
+            "signing",
+            format!("{slug}: only one key may sign its releases"),
+            "add a second key, and keep it in a safe: if the only one is lost, sites install no update any more",
+        ));
+    }
+    (keys == signing.threshold).then(|| {
+        warning(
+            "signing",
+            format!("{slug}: a release needs the signatures of all {keys} keys"),
+            "add a key more than the threshold, and keep it in a safe: if one is lost, sites install no update any more",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANNA: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea";
+    const BERT: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID1AF8PoQ4lakrcKp00bfrycmCzPLsSWjMDNVfEq9GYM";
+
+    fn reported(entries: &[(&str, &str)]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["plugins", "licenses"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        for (slug, text) in entries {
+            std::fs::write(folder.path().join(format!("plugins/{slug}.toml")), text).unwrap();
+        }
+        let found = signing(&Registry::load(folder.path()).unwrap());
+        found.iter().map(|finding| format!("{finding:?}")).collect()
+    }
+
+    #[test]
+    fn keys_that_must_not_be_lost_and_plugins_that_nobody_signs_are_warned_of() {
+        let source = "repository = '../../src'\n";
+        let elsewhere = "download_url = 'https://a.example/{version}.zip'\n";
+        let signed = |keys: &str, threshold| format!("{source}[signing]\nkeys = [{keys}]\nthreshold = {threshold}\n");
+        let both = format!("'{ANNA}', '{BERT}'");
+        assert_eq!(reported(&[("acme", source), ("beta", elsewhere)]), [""; 0]);
+        assert_eq!(
+            reported(&[("acme", &signed(&both, 1)), ("beta", elsewhere), ("gamma", "\n")]),
+            [""; 0]
+        );
+        let found = reported(&[
+            ("acme", &signed(&format!("'{ANNA}'"), 1)),
+            ("beta", source),
+            ("gamma", &signed(&both, 2)),
+        ]);
+        assert_eq!(found.len(), 3);
+        assert!(
+            found[0].contains("acme: only one key may sign its releases"),
+            "{found:?}"
+        );
+        assert!(
+            found[1].contains("beta: its packages are hosted here, and nobody signs"),
+            "{found:?}"
+        );
+        assert!(
+            found[2].contains("gamma: a release needs the signatures of all 2 keys"),
+            "{found:?}"
+        );
+    }
 }

@@ -9,11 +9,12 @@ use crate::build::{PluginReport, PluginState, ReleaseOutcome};
 use crate::commands::build;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::serve::reload::drop_guard::DropGuard;
+use crate::serve::reload::error::{LoadError, PUBLIC_URL_HINT};
 use countersign_model::slug::Slug;
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_package::catalog::{self, Catalog, CatalogError, ReleaseIndex};
 use countersign_registry::Registry;
-use countersign_settings::config::{Config, Paths};
+use countersign_settings::config::{Config, Paths, ServeConfig};
 
 /// Time limit to read the repository of a plugin.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -154,5 +155,25 @@ fn packages(folder: &Path) -> Option<Finding> {
             ErrorChain(&error).first_line(),
             Some("run `countersign build`, which packs it again".to_owned()),
         )),
+    }
+}
+
+/// Checks the base URL of links to packages: the server's public URL. `doctor` does not see the server's flags.
+pub(super) fn links(serve: &ServeConfig) -> Finding {
+    let Some(url) = serve.links_begin_with() else {
+        let error = LoadError::NoPublicUrl;
+        return broken(
+            "links",
+            format!("a server does not start: {error}"),
+            Some(PUBLIC_URL_HINT.to_owned()),
+        );
+    };
+    match url.port_wordpress_refuses() {
+        Some(port) => warning(
+            "links",
+            format!("links to packages begin with {url}, and WordPress downloads nothing from port {port}"),
+            "use port 80, 443 or 8080 in public_url",
+        ),
+        None => ok("links", format!("links to packages begin with {url}")),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::serve::parts::{FOREIGN_KEYS, check_keys, lacks_addresses, lacks_api_key};
-use crate::commands::store_source::store_source;
+use crate::commands::store::store_source;
 use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, QueueState};
 use countersign_files::spool::{self, Delivery};

@@ -1,5 +1,7 @@
-//! Key files: private ones are readable by their owner only from the first moment, and no key is overwritten.
+//! Key files: private ones are readable by their owner only from the first moment, no key is overwritten, and one command at a
+//! time changes the keys of a folder.
 
+use std::fs::TryLockError;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -10,6 +12,8 @@ use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::lost;
 use countersign_files::durable_file::{self, Access};
+use countersign_files::folder_lock::HeldLock;
+use countersign_files::regular_file;
 use countersign_model::public_key::PublicKey;
 use countersign_settings::config::Paths;
 use countersign_settings::keys::signing_key::SigningKey;
@@ -75,4 +79,23 @@ pub(super) fn put_private(path: &Path, key: &[u8]) -> Result<(), KeyCommandError
         _ => Err(error),
     });
     put.map_err(|source| io_error(path, source))
+}
+
+/// The folder of a key, locked against other commands until it is dropped.
+pub(super) struct KeysLock {
+    _folder: HeldLock,
+}
+
+impl KeysLock {
+    /// Locks the folder; fails if another command has it.
+    pub(super) fn take(folder: &Path) -> Result<Self, Failure> {
+        // The folder itself is locked: no lock file is left behind, and the lock ends with the process.
+        let opened = regular_file::open_folder(folder).map_err(|source| io_error(folder, source))?;
+        let held = HeldLock::take(opened).map_err(|error| match error {
+            TryLockError::WouldBlock => Failure::from(KeyCommandError::Busy(folder.to_owned()))
+                .hint("check its result with `countersign keys list`, then run this again if needed"),
+            TryLockError::Error(source) => io_error(folder, source).into(),
+        })?;
+        Ok(Self { _folder: held })
+    }
 }

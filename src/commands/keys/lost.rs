@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::commands::store_source::store_source;
+use crate::commands::store::store_source;
 use countersign_files::regular_file;
 use countersign_settings::config::Paths;
 use countersign_settings::keys::signing_key::KeyError;

@@ -12,8 +12,7 @@ use countersign_settings::keys::secret_keys::SecretUse;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::KeyCommandError;
-use crate::commands::keys::files::{Private, folder_of, write_private};
-use crate::commands::keys::keys_lock::KeysLock;
+use crate::commands::keys::files::{KeysLock, Private, folder_of, write_private};
 use crate::commands::keys::lost;
 use crate::commands::keys::publish::publish_all;
 use crate::commands::keys::report::KeyInForce;

@@ -14,8 +14,7 @@ use countersign_settings::keys::signing_key::SigningKey;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};
-use crate::commands::keys::files::{MAX_PEM, Private, folder_of, put_private, read_key, read_key_made_by};
-use crate::commands::keys::keys_lock::KeysLock;
+use crate::commands::keys::files::{KeysLock, MAX_PEM, Private, folder_of, put_private, read_key, read_key_made_by};
 use crate::commands::keys::publish::{publish_all, write_public};
 use crate::commands::keys::report::KeyInForce;
 use crate::commands::keys::retired::{self, keep};

@@ -20,8 +20,7 @@ use countersign_settings::keys::secret_keys::{self, SecretKey, SecretKeyError, S
 
 use crate::commands::Failure;
 use crate::commands::keys::error::KeyCommandError;
-use crate::commands::keys::files::{create_folder, folder_of, put_private, write_private};
-use crate::commands::keys::keys_lock::KeysLock;
+use crate::commands::keys::files::{KeysLock, create_folder, folder_of, put_private, write_private};
 use crate::commands::output::path_text;
 
 /// The secret that was created.

@@ -422,7 +422,7 @@ fn while_one_command_changes_the_keys_another_one_is_refused() {
     let paths = &instance.1;
     instance.generate(false, None).unwrap();
     let before = fs::read(&paths.signing_key).unwrap();
-    let held = crate::commands::keys::keys_lock::KeysLock::take(paths.signing_key.parent().unwrap()).unwrap();
+    let held = crate::commands::keys::files::KeysLock::take(paths.signing_key.parent().unwrap()).unwrap();
     for failure in [
         instance.generate(true, None).unwrap_err(),
         rotate_to(&paths.store, Old::Retire, paths).unwrap_err(),

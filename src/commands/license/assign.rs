@@ -11,9 +11,9 @@ use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
 use crate::commands::license::change::{ChangeOptions, report};
-use crate::commands::license::issued::licenses;
 use crate::commands::license::order::carry_out;
-use crate::commands::license::selector::{LicenseArg, SelectedLicense};
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::store::licenses;
 
 /// The word for the customer, in place of an address.
 const CUSTOMER: &str = "customer";
@@ -71,18 +71,8 @@ pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit
     }
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let issued = licenses(config)?;
-    let id = match args.license.select(&issued, &registry)? {
-        SelectedLicense::Ledger(issued) => issued.license.id,
-        SelectedLicense::Declared(license) => {
-            let tag = license.id.log_tag();
-            return Err(Failure::input(format!(
-                "license {tag} is declared in a file, and a file names no customer"
-            ))
-            .hint(format!(
-                "`countersign license import {tag} --from registry` takes it into the ledger"
-            )));
-        }
-    };
+    let selected = args.license.select(&issued, &registry)?;
+    let id = selected.id_in_ledger("a file names no customer")?;
     let customer = args.customer.as_ref().map(CustomerArg::address).transpose()?;
     let mails = MailsOrder {
         language: args.language.clone(),

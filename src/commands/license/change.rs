@@ -9,8 +9,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::build::counted;
-use crate::commands::license_defaults::license_defaults;
-use crate::commands::store_source::store_source;
+use crate::commands::server_questions::license_defaults;
+use crate::commands::store::{licenses, store_source};
 use crate::commands::{Exit, Failure, output};
 use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
@@ -21,11 +21,8 @@ use countersign_model::text::printable::{Printable, PrintableLines};
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
-use crate::commands::license::arguments::{OwnLimit, parse_host, parse_sites};
-use crate::commands::license::expires::Expires;
-use crate::commands::license::issued::licenses;
+use crate::commands::license::arguments::{Expires, OwnLimit, RightsFlags, parse_host, parse_sites};
 use crate::commands::license::order::carry_out;
-use crate::commands::license::rights_flags::RightsFlags;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
 use crate::commands::license::view::View;
 

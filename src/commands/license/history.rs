@@ -2,13 +2,10 @@
 
 use serde::Serialize;
 
-use crate::commands::license::issued::licenses_or_warning;
 use crate::commands::license::selector::LicenseArg;
-use crate::commands::license::texts::KeptTexts;
 use crate::commands::license::view::shown_time;
 use crate::commands::output::{self, Table};
-use crate::commands::serve::store_hint;
-use crate::commands::store_source::store_source;
+use crate::commands::store::{KeptTexts, licenses_or_warning, store_failure, store_source};
 use crate::commands::{Exit, Failure};
 use countersign_ledger::HistoryEntry;
 use countersign_ledger::log::record::LedgerEvent;
@@ -119,10 +116,7 @@ pub(super) fn texts_of_lines(license: &LicenseArg, config: &Config) -> Result<Ve
 }
 
 fn events_of(license: &LicenseId, config: &Config) -> Result<Vec<LedgerEvent>, Failure> {
-    countersign_ledger::history(store_source(&config.paths), license).map_err(|error| {
-        let hint = store_hint(&error);
-        Failure::of_store(error).hint(hint)
-    })
+    countersign_ledger::history(store_source(&config.paths), license).map_err(store_failure)
 }
 
 impl History<'_> {

@@ -25,11 +25,9 @@ use countersign_model::text::stderr;
 use countersign_registry::{SoldModules, declaration};
 use countersign_settings::config::Config;
 
-use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
+use crate::commands::license::arguments::{Expires, ModuleArg, RightsFlags, parse_host, parse_sites};
 use crate::commands::license::assign;
-use crate::commands::license::expires::Expires;
 use crate::commands::license::order;
-use crate::commands::license::rights_flags::RightsFlags;
 
 /// The longest name of a request, in bytes.
 const MAX_REQUEST: usize = 200;

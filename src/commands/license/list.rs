@@ -11,8 +11,7 @@ use crate::commands::candidates;
 use crate::commands::kept_customers::{self, CustomerArg};
 use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::output;
-use crate::commands::shop::stored;
-use crate::commands::store_source::store_source;
+use crate::commands::store::{self, KeptTexts, store_source};
 use crate::commands::{Exit, Failure};
 use countersign_ledger::StoreError;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
@@ -32,9 +31,7 @@ use countersign_settings::keys::secret_keys::ReferenceKeys;
 
 use crate::commands::keys::secrets;
 use crate::commands::license::arguments::{parse_day, parse_host};
-use crate::commands::license::issued;
 use crate::commands::license::list_table::{Listed, table};
-use crate::commands::license::texts::KeptTexts;
 use crate::commands::license::view::View;
 
 /// The most rows of customers that `--find` takes.
@@ -148,7 +145,7 @@ fn list(
     out: &mut impl Write,
 ) -> Result<io::Result<()>, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
-    let known = KnownLicenses::new(registry, issued::licenses_or_warning(config));
+    let known = KnownLicenses::new(registry, store::licenses_or_warning(config));
     let filter = Filter {
         args,
         today,
@@ -242,7 +239,7 @@ fn orders(order: &str, config: &Config) -> Result<OfOrder, Failure> {
     let objects: Vec<Hex128> = objects.flat_map(|name| keys.names(&name)).collect();
     let mut sold = HashSet::new();
     if !objects.is_empty() {
-        let stored = stored::sales(config)?;
+        let stored = store::sales(config)?;
         let sales: HashSet<Hex128> = objects.into_iter().filter_map(|name| stored.sale_of(name)).collect();
         let licenses = stored.licenses().filter(|(sale, _)| sales.contains(sale));
         sold.extend(licenses.map(|(_, issued)| issued.license.id));

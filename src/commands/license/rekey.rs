@@ -13,9 +13,9 @@ use countersign_settings::config::Config;
 
 use crate::commands::license::change::{LicenseFields, TermOptions};
 use crate::commands::license::issue::{show_key, tell_download_page};
-use crate::commands::license::issued::licenses;
 use crate::commands::license::order::{NotChanged, carry_out};
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
+use crate::commands::store::licenses;
 
 /// Arguments of `rekey`.
 #[derive(clap::Args, Debug)]

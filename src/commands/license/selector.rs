@@ -74,6 +74,23 @@ impl SelectedLicense<'_> {
             Self::Declared(license) => license,
         }
     }
+
+    /// The license's id.
+    ///
+    /// # Errors
+    /// Only a file has the license; `why_not` says why that is not enough.
+    pub(in crate::commands) fn id_in_ledger(&self, why_not: &str) -> Result<LicenseId, Failure> {
+        match self {
+            Self::Ledger(issued) => Ok(issued.license.id),
+            Self::Declared(license) => {
+                let tag = license.id.log_tag();
+                let error = format!("license {tag} is declared in a file, and {why_not}");
+                Err(Failure::input(error).hint(format!(
+                    "`countersign license import {tag} --from registry` takes it into the ledger"
+                )))
+            }
+        }
+    }
 }
 
 /// Neither the ledger nor a file has the license.

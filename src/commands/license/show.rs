@@ -4,10 +4,10 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::commands::Failure;
-use crate::commands::license_defaults::license_defaults;
 use crate::commands::output::{self, Table};
+use crate::commands::server_questions::license_defaults;
 use crate::serve::links::license_links;
-use crate::serve::ops::license_defaults::LicenseDefaults;
+use crate::serve::ops::reports::LicenseDefaults;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::license::License;
@@ -20,10 +20,9 @@ use countersign_registry::Registry;
 use countersign_settings::config::Config;
 use countersign_settings::keys::secret_keys::DownloadKeys;
 
-use crate::commands::license::issued;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
-use crate::commands::license::texts::KeptTexts;
 use crate::commands::license::view::{self, View, shown_time};
+use crate::commands::store::{self, KeptTexts};
 
 /// Reads the stored bindings of a license in the order of binding, with their sites' reports.
 pub(super) type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError>;
@@ -78,7 +77,7 @@ pub(super) fn show(
     now: DateTime<Utc>,
 ) -> Result<String, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
-    let issued = issued::licenses_or_warning(config);
+    let issued = store::licenses_or_warning(config);
     let selected = args.license.select(&issued, &registry)?;
     let license = selected.license();
     let orders;

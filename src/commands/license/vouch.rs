@@ -3,11 +3,11 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
+use crate::commands::license::arguments::Expires;
 use crate::commands::license::change::ChangeOptions;
-use crate::commands::license::expires::Expires;
-use crate::commands::license::issued::licenses;
 use crate::commands::license::order::carry_out;
 use crate::commands::license::selector::LicenseArg;
+use crate::commands::store::licenses;
 use crate::commands::{Exit, Failure, output};
 use crate::serve::ops::license_answers::{LicenseAction, LicenseReply};
 use crate::serve::vouches;

@@ -1,7 +1,10 @@
-//! The made-up values of a mail that is shown or tried: licenses of the first plugin in the registry.
+//! What the verbs share that show or try a mail: made-up values, with licenses of the first plugin in the registry, and the
+//! account that sends.
 
+use crate::commands::Failure;
+use countersign_mail::account::MailAccount;
 use countersign_mail::kind::MailKind;
-use countersign_mail::{MailContent, made_up};
+use countersign_mail::{MailContent, NO_MAIL_SERVER, NO_MAIL_SERVER_HINT, made_up};
 use countersign_model::first_copy_link;
 use countersign_model::language::Language;
 use countersign_model::plugin::Plugin;
@@ -35,4 +38,16 @@ fn published_name(config: &Config, slug: &Slug) -> Option<String> {
     let releases = &config.paths.releases;
     let index = ReleaseIndex::read(releases).ok()??;
     catalog::published_name(releases, slug, index.plugins.get(slug)?)
+}
+
+/// The account of the configuration.
+///
+/// # Errors
+/// There is no mail server, or a setting is wrong.
+pub(super) fn account(config: &Config) -> Result<MailAccount, Failure> {
+    let settings = config
+        .mail
+        .as_ref()
+        .ok_or_else(|| Failure::input(NO_MAIL_SERVER).hint(NO_MAIL_SERVER_HINT))?;
+    Ok(MailAccount::new(settings)?)
 }

@@ -4,7 +4,7 @@ use chrono::Utc;
 use serde::Serialize;
 
 use crate::commands::mail::made_up;
-use crate::commands::mail::mail_account::account;
+use crate::commands::mail::made_up::account;
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
 use countersign_mail::address::MailAddress;

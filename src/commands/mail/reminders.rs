@@ -8,11 +8,9 @@ use serde::Serialize;
 use crate::build::counted;
 use crate::commands::kept_customers;
 use crate::commands::output::{self, Table};
-use crate::commands::serve::store_hint;
-use crate::commands::store_source::store_source;
+use crate::commands::store::{store_failure, store_source};
 use crate::commands::{Exit, Failure};
 use crate::serve::reminders::{self, DueReminder, ReminderGroup};
-use countersign_ledger::StoreError;
 use countersign_model::customer::mails_name;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
@@ -77,12 +75,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn planned(args: &Args, config: &Config) -> Result<PlannedReminders, Failure> {
     let registry = Registry::load(&config.paths.registry)?;
-    let read = |error: StoreError| {
-        let hint = store_hint(&error);
-        Failure::of_store(error).hint(hint)
-    };
-    let issued = countersign_ledger::issued_licenses(store_source(&config.paths)).map_err(read)?;
-    let sales = countersign_ledger::stored_sales(store_source(&config.paths)).map_err(read)?;
+    let issued = countersign_ledger::issued_licenses(store_source(&config.paths)).map_err(store_failure)?;
+    let sales = countersign_ledger::stored_sales(store_source(&config.paths)).map_err(store_failure)?;
     let sales: HashMap<_, _> = sales.all().into_iter().map(|sale| (sale.id, sale.facts)).collect();
     let from = args.at.unwrap_or_else(|| Utc::now().date_naive());
     let until = from
@@ -108,7 +102,7 @@ fn planned(args: &Args, config: &Config) -> Result<PlannedReminders, Failure> {
     }
     let all = by_moment.values().flatten();
     let names: Vec<_> = all.map(|(due, _)| mails_name(&due.license)).collect();
-    let texts = countersign_ledger::texts(store_source(&config.paths), &names).map_err(read)?;
+    let texts = countersign_ledger::texts(store_source(&config.paths), &names).map_err(store_failure)?;
     let mut groups: Vec<(NaiveDate, ReminderGroup, Vec<LicenseId>)> = Vec::new();
     for (moment, due) in by_moment {
         let of_moment = reminders::groups(due, &texts).into_iter();

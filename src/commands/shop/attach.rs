@@ -3,10 +3,10 @@
 use chrono::Utc;
 use serde::Serialize;
 
-use crate::commands::license::issued::licenses;
 use crate::commands::license::order::own_tools;
-use crate::commands::license::selector::{LicenseArg, SelectedLicense};
+use crate::commands::license::selector::LicenseArg;
 use crate::commands::output;
+use crate::commands::store::licenses;
 use crate::commands::{Exit, Failure, ledger_access, server_questions};
 use crate::serve::ops::attach_answers::{AttachOrder, AttachReply};
 use crate::serve::waiting_sales;
@@ -60,18 +60,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let subscription = name.map_err(|error| Failure::usage(format!("{}: {error}", args.subscription)))?;
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let issued = licenses(config)?;
-    let license = match args.license.select(&issued, &registry)? {
-        SelectedLicense::Ledger(issued) => issued.license.id,
-        SelectedLicense::Declared(license) => {
-            let tag = license.id.log_tag();
-            return Err(Failure::input(format!(
-                "license {tag} is declared in a file, and no sale changes a file"
-            ))
-            .hint(format!(
-                "`countersign license import {tag} --from registry` takes it into the ledger"
-            )));
-        }
-    };
+    let selected = args.license.select(&issued, &registry)?;
+    let license = selected.id_in_ledger("no sale changes a file")?;
     let order = AttachOrder {
         shop: shop.name.clone(),
         mode: match args.test {

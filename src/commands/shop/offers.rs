@@ -1,16 +1,18 @@
-//! `countersign shop offers`: the offers of the registry.
+//! `countersign shop offers`: the offers of the registry, and what in them is probably a mistake: a module that no plugin has, or
+//! a shop without a table. `doctor` warns of it, too.
 
-use serde::Serialize;
-
-use crate::commands::offer_warnings::offer_warnings;
-use crate::commands::output::{self, Table};
+use crate::build::counted;
+use crate::commands::output::{self, Table, module_list};
 use crate::commands::{Exit, Failure};
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
 use countersign_model::slug::Slug;
+use countersign_model::text::did_you_mean::did_you_mean;
 use countersign_model::text::stderr;
+use countersign_registry::offers::Offers;
 use countersign_registry::{Registry, SoldModules};
-use countersign_settings::config::Config;
+use countersign_settings::config::{Config, ShopConfig};
+use serde::Serialize;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -90,13 +92,6 @@ fn text(listed: &[ListedOffer<'_>]) -> String {
     ]);
     for offer in listed {
         let sold: Vec<_> = offer.products.iter().chain(offer.prices).map(ShopId::as_str).collect();
-        let modules = offer.modules.iter().map(|(module, features)| {
-            let features: Vec<_> = features.iter().map(ToString::to_string).collect();
-            match features.as_slice() {
-                [] => module.to_string(),
-                features => format!("{module}={}", features.join(",")),
-            }
-        });
         let sites = offer
             .sites
             .as_str()
@@ -109,8 +104,60 @@ fn text(listed: &[ListedOffer<'_>]) -> String {
             &sites,
             &offer.period,
             &offer.quantity.as_str(),
-            &modules.collect::<Vec<_>>().join(" "),
+            &module_list(offer.modules),
         ]);
     }
     table.to_string()
+}
+
+/// A probable mistake, and what to do about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::commands) struct OfferWarning {
+    pub text: String,
+    pub hint: &'static str,
+}
+
+/// The probable mistakes, in the order of the offers.
+pub(in crate::commands) fn offer_warnings(
+    offers: &Offers,
+    sold: &SoldModules,
+    shops: &[ShopConfig],
+) -> Vec<OfferWarning> {
+    let of_offer = |(offer, _): &(Offer, _)| {
+        let modules = unsold_modules(offer, sold);
+        unknown_shop(offer, shops)
+            .into_iter()
+            .chain(modules)
+            .collect::<Vec<_>>()
+    };
+    offers.all().iter().flat_map(of_offer).collect()
+}
+
+fn unknown_shop(Offer { name, shop, .. }: &Offer, shops: &[ShopConfig]) -> Option<OfferWarning> {
+    if shops.iter().any(|known| known.name == *shop) {
+        return None;
+    }
+    let meant = did_you_mean(shop.as_str(), shops.iter().map(|known| known.name.as_str()));
+    Some(OfferWarning {
+        text: format!(
+            "offer {name} is for the shop \"{shop}\", but countersign.toml has no table [shops.{shop}]{meant}"
+        ),
+        hint: "correct `shop` in the offer, or add the table: docs/shops.md",
+    })
+}
+
+fn unsold_modules(offer: &Offer, sold: &SoldModules) -> Vec<OfferWarning> {
+    let unread = match sold.unread() {
+        0 => String::new(),
+        unread => format!("; {} cannot be read", counted(unread, "plugin file")),
+    };
+    let warning = |module| OfferWarning {
+        text: format!(
+            "offer {} grants the module \"{module}\", but no plugin belongs to it{}{unread}",
+            offer.name,
+            sold.did_you_mean(module)
+        ),
+        hint: "if the module is meant to have no plugin, ignore this; otherwise correct its name",
+    };
+    sold.unsold(&offer.modules).into_iter().map(warning).collect()
 }

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::license::order::own_tools;
-use crate::commands::output::{self, Table};
+use crate::commands::output::{self, Table, module_list};
 use crate::commands::{Exit, Failure, ledger_access, server_questions};
 use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply, RegrantedLicense, RegrantedSales, SHOWN};
-use countersign_model::license::{Modules, SiteLimit};
+use countersign_model::license::SiteLimit;
 use countersign_model::sale::terms::SoldGrant;
 use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;
@@ -129,7 +129,7 @@ fn words(grant: &SoldGrant, other: &SoldGrant) -> String {
         });
     }
     if grant.modules != other.modules {
-        words.push(module_words(&grant.modules));
+        words.push(module_list(&grant.modules));
     }
     if grant.expires != other.expires {
         words.push(format!("until {}", grant.expires));
@@ -143,15 +143,4 @@ fn words(grant: &SoldGrant, other: &SoldGrant) -> String {
         words.push(limit.map_or_else(|| format!("default {name}"), |limit| format!("{limit} {name}")));
     }
     words.join(", ")
-}
-
-fn module_words(modules: &Modules) -> String {
-    let modules = modules.iter().map(|(module, features)| {
-        let features: Vec<_> = features.iter().map(ToString::to_string).collect();
-        match features.is_empty() {
-            true => module.to_string(),
-            false => format!("{module}={}", features.join(",")),
-        }
-    });
-    modules.collect::<Vec<_>>().join(" ")
 }

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::commands::output::{self, Table};
-use crate::commands::shop::stored;
+use crate::commands::shop::sales::{day, short};
+use crate::commands::store;
 use crate::commands::{Exit, Failure};
 use crate::serve::waiting_sales;
 use countersign_ledger::KnownSale;
@@ -50,7 +51,7 @@ struct ListedRemainder {
 /// Prints what no license follows, the newest first.
 pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
     let Verb::List(args) = verb;
-    let sales = stored::sales(config)?.all();
+    let sales = store::sales(config)?.all();
     let mut listed: Vec<_> = sales.iter().flat_map(of_sale).collect();
     listed.sort_by_key(|left| Reverse(left.since));
     output::print(&match args.json {
@@ -94,10 +95,10 @@ fn text(listed: &[ListedRemainder]) -> String {
         };
         table.row([
             &remainder.shop.as_deref().unwrap_or("-"),
-            &stored::short(remainder.sale),
+            &short(remainder.sale),
             &what,
             &remainder.prices.join(" "),
-            &stored::day(remainder.since),
+            &day(remainder.since),
         ]);
     }
     table.to_string()

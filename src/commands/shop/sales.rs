@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::Serialize;
 
-use crate::commands::license::texts::KeptTexts;
 use crate::commands::output::{self, Table};
-use crate::commands::shop::stored;
+use crate::commands::store::{self, KeptTexts};
 use crate::commands::{Exit, Failure};
 use crate::serve::waiting_sales::{self, ListedWait};
 use countersign_ledger::StoredSales;
@@ -32,6 +31,9 @@ A sale waits for an address, an answer of the shop, a key, a first payment, an o
 Deliveries wait on the node that took them: ask there.")]
     List(Args),
 }
+
+/// The first digits of a sale's id that a table shows.
+const SHOWN_DIGITS: usize = 8;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -71,7 +73,7 @@ struct ListedLicense {
 /// Prints sales, or what waits.
 pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
     let Verb::List(args) = verb;
-    let stored = stored::sales(config)?;
+    let stored = store::sales(config)?;
     match args.waiting {
         true => print_waiting(args, &stored, config),
         false => print_latest(args, &stored, config),
@@ -149,9 +151,9 @@ fn latest_text(listed: &[ListedSale<'_>]) -> String {
         });
         let licenses: Vec<_> = licenses.collect();
         table.row([
-            &stored::short(sale.sale),
+            &short(sale.sale),
             &sale.shop.as_deref().unwrap_or("-"),
-            &stored::day(sale.since),
+            &day(sale.since),
             &Printable(sale.order.unwrap_or("-")),
             &if licenses.is_empty() {
                 "-".to_owned()
@@ -193,11 +195,11 @@ fn waiting_text(listed: &[ListedWait], now: DateTime<Utc>) -> String {
         };
         table.row([
             &wait.shop.as_deref().unwrap_or("-"),
-            &id.map_or_else(|| "-".to_owned(), stored::short),
+            &id.map_or_else(|| "-".to_owned(), short),
             &Printable(wait.order.number.as_deref().unwrap_or("-")),
             &Printable(&sold),
             &wait.waits_for.words(),
-            &stored::day(wait.since),
+            &day(wait.since),
             &wait.since.map_or_else(|| "-".to_owned(), |since| age(now - since)),
         ]);
     }
@@ -210,4 +212,16 @@ fn age(age: TimeDelta) -> String {
         hours @ 1..48 => format!("{hours} h"),
         _ => format!("{} d", age.num_days()),
     }
+}
+
+/// A sale in a table.
+pub(super) fn short(id: Hex128) -> String {
+    let mut digits = id.to_string();
+    digits.truncate(SHOWN_DIGITS);
+    digits
+}
+
+/// A day in a table.
+pub(super) fn day(time: Option<DateTime<Utc>>) -> String {
+    time.map_or_else(|| "-".to_owned(), |time| time.date_naive().to_string())
 }

@@ -6,8 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::build::counted;
 use crate::commands::output::Table;
-use crate::commands::serve::store_hint;
-use crate::commands::store_source::store_source;
+use crate::commands::store::{store_failure, store_source};
 use crate::commands::{Exit, Failure, output};
 use crate::serve::history_report::{HistoryReport, MOST_DAYS};
 use countersign_ledger::DayHistory;
@@ -28,10 +27,7 @@ pub(in crate::commands) fn read(
     let days = days.min(MOST_DAYS);
     let range = HistoryReport::range(plugin.cloned(), days, now.date_naive());
     let read = DayHistory::reader(store_source(&config.paths)).read(&range, &[]);
-    let lines = read.map_err(|error| {
-        let hint = store_hint(&error);
-        Failure::of_store(error).hint(hint)
-    })?;
+    let lines = read.map_err(store_failure)?;
     Ok(HistoryReport::new(days, &range, lines))
 }
 

@@ -12,7 +12,7 @@ use crate::serve::account::words::AccountWords;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::pages::answer::PageAnswer;
-use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::form::FormFields;
 use crate::serve::pages::session::{PageSession, SessionOwner};
 use crate::serve::state::Service;
 use countersign_ledger::{Ledger, StoreError};

@@ -15,7 +15,7 @@ use crate::serve::account::shown_license::ShownLicense;
 use crate::serve::account::words::AccountWords;
 use crate::serve::api::params::{find_license, license_id};
 use crate::serve::pages::answer::PageAnswer;
-use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::form::FormFields;
 use crate::serve::pages::shown::ShownHost;
 use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;

@@ -11,7 +11,7 @@ use crate::serve::first_copy_page::{self, CopyOrder, OfferedPackage};
 use crate::serve::net::handler::Sending;
 use crate::serve::package_answer;
 use crate::serve::pages::answer::PageAnswer;
-use crate::serve::pages::form_fields::new_once;
+use crate::serve::pages::form::new_once;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::{HandedPackage, Handout};

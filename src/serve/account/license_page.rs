@@ -15,7 +15,7 @@ use crate::serve::account::words::{AccountWords, filled};
 use crate::serve::api::licenses::reports;
 use crate::serve::found_license::FoundLicense;
 use crate::serve::pages::answer::PageAnswer;
-use crate::serve::pages::form_fields::new_once;
+use crate::serve::pages::form::new_once;
 use crate::serve::pages::shown::ShownHost;
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::{Handout, Ledger, LedgerLicense};

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use warp::http::{HeaderMap, header};
 
 use crate::serve::account::words::AccountTexts;
+use crate::serve::pages::answer::STYLE;
+use crate::serve::pages::form::PageOrigin;
 use crate::serve::pages::mail_sign_in::SignInCounts;
-use crate::serve::pages::origin::PageOrigin;
-use crate::serve::pages::page_files::STYLE;
 use crate::serve::pages::scan_turn::ScanTurn;
 use countersign_mail::account::MailAccount;
 use countersign_model::digest::Digest;

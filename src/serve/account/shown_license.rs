@@ -4,7 +4,7 @@ use chrono::{Days, NaiveDate};
 
 use crate::serve::account::words::{AccountWords, filled};
 use crate::serve::gate::Snapshot;
-use crate::serve::pages::covered::covers;
+use crate::serve::pages::shown::covers;
 use crate::serve::state::Service;
 use countersign_model::license::{License, LicenseState, SiteLimit};
 use countersign_model::license_key::LicenseId;

@@ -17,7 +17,7 @@ use crate::serve::account::problem::{AccountProblem, AccountRefusal};
 use crate::serve::account::setup::AccountSetup;
 use crate::serve::account::words::{AccountWords, filled};
 use crate::serve::pages::answer::PageAnswer;
-use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::form::FormFields;
 use crate::serve::pages::label::PageLabel;
 use crate::serve::pages::mail_sign_in::{MailSignIn, SignInAttempt, send_mail};
 use crate::serve::pages::session::SessionOwner;

@@ -92,8 +92,17 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
 /// Parses the link. SECURITY: nothing else of the path is looked up before this.
 fn read_link(keys: &DownloadKeys, path: &LinkPath<'_>, now: DateTime<Utc>) -> Result<DownloadLink, Problem> {
     let read = |key: &DownloadKey| DownloadLink::read(key, path.slug.as_str(), path.version.as_str(), path.token);
+    valid_link(keys, read, |link| now < link.expires)
+}
+
+/// What the current key reads. A link is over after its time, and once its key is retired.
+pub(in crate::serve) fn valid_link<L>(
+    keys: &DownloadKeys,
+    read: impl Fn(&DownloadKey) -> Option<L>,
+    lasts: impl Fn(&L) -> bool,
+) -> Result<L, Problem> {
     match read(keys.current()) {
-        Some(link) if now < link.expires => Ok(link),
+        Some(link) if lasts(&link) => Ok(link),
         Some(_) => Err(Problem::LinkExpired),
         // The site gets a new link with its next update request.
         None if keys.retired().iter().any(|key| read(key).is_some()) => Err(Problem::LinkExpired),

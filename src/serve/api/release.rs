@@ -18,7 +18,7 @@ use crate::serve::gate::{LicenseRequest, Snapshot};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
-use crate::serve::signing::queue::Lane;
+use crate::serve::signing::Lane;
 use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;
 use countersign_model::binding::CheckIn;

@@ -16,7 +16,7 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
-use crate::serve::signing::queue::Lane;
+use crate::serve::signing::Lane;
 use crate::serve::site_claims::{self, NewClaim};
 use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;

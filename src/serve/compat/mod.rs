@@ -1,13 +1,12 @@
 //! Answers clients of Easy Digital Downloads' Software Licensing, from the same gate as our own clients.
 //!
-//! [`question`] parses a request, [`licenses`] answers about a license, [`versions`] about the latest release, and
-//! [`serialized`] writes what PHP unserializes. A "no" is said only where the gate said no. What cannot be asked is 503: these
+//! [`question`] parses a request, [`licenses`] answers about a license, and [`versions`] about the latest release.
+//! A "no" is said only where the gate said no. What cannot be asked is 503: these
 //! clients keep what they know after anything but 200.
 
 pub(crate) mod items;
 pub(crate) mod licenses;
 pub(crate) mod question;
-pub(crate) mod serialized;
 pub(crate) mod versions;
 
 use std::net::IpAddr;

@@ -1,5 +1,6 @@
 //! `get_version`: the latest release, with the package's link for an entitled site, and EDD's fields beside the manifest's.
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use chrono::Utc;
@@ -9,7 +10,6 @@ use crate::serve::api::params::reported_version;
 use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::licenses::{LedgerProof, certain, require_issuing};
 use crate::serve::compat::question::{EddAbout, EddQuestion};
-use crate::serve::compat::serialized;
 use crate::serve::gate::{LicenseRequest, UpdateWish};
 use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::{Code, Weight};
@@ -159,7 +159,7 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
                 document["slug"] = own_slug(about, slug).into();
                 // Version 1.9.4 of EDD's updater reads it of whatever has a version.
                 document["url"] = "".into();
-                document["sections"] = serialized::texts(&Map::from_iter([("changelog".to_owned(), "".into())])).into();
+                document["sections"] = php_serialized(&Map::from_iter([("changelog".to_owned(), "".into())])).into();
             }
             Ok((code, document))
         }
@@ -170,7 +170,7 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
 fn with_edd_fields(mut manifest: Map<String, Value>, stable: &str, slug: &str) -> Value {
     for name in ["sections", "banners", "icons"] {
         if let Some(Value::Object(texts)) = manifest.get(name) {
-            let text = serialized::texts(texts);
+            let text = php_serialized(texts);
             manifest.insert(name.to_owned(), text.into());
         }
     }
@@ -204,7 +204,37 @@ fn nothing(message: &str) -> Value {
         "homepage": "",
         "package": "",
         "download_link": "",
-        "icons": serialized::texts(&Map::new()),
-        "banners": serialized::texts(&Map::new()),
+        "icons": php_serialized(&Map::new()),
+        "banners": php_serialized(&Map::new()),
     })
+}
+
+/// The texts of an object as PHP's `serialize` writes them: EDD's clients expect sections, banners and icons so. Lengths are
+/// in bytes.
+fn php_serialized(object: &Map<String, Value>) -> String {
+    let texts: Vec<(&str, &str)> = object
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
+        .collect();
+    let mut serialized = format!("a:{}:{{", texts.len());
+    for (name, text) in texts {
+        // Writing to a String cannot fail.
+        let _ = write!(serialized, "s:{}:\"{name}\";s:{}:\"{text}\";", name.len(), text.len());
+    }
+    serialized + "}"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_in_bytes_and_quotes_need_no_escape() {
+        let object = serde_json::json!({ "a": "é\"", "b": "", "c": 1 });
+        assert_eq!(
+            php_serialized(object.as_object().unwrap()),
+            "a:2:{s:1:\"a\";s:3:\"é\"\";s:1:\"b\";s:0:\"\";}"
+        );
+        assert_eq!(php_serialized(&Map::new()), "a:0:{}");
+    }
 }

@@ -1,10 +1,14 @@
-//! A delivery that is applied.
+//! A delivery of the spool that is applied, and work of the spool's disk.
+
+use std::sync::Arc;
 
 use chrono::TimeDelta;
+use tokio::task::spawn_blocking;
 
 use crate::serve::hooks::Hook;
+use crate::serve::state::Service;
 use countersign_files::queue::Queued;
-use countersign_files::spool::Delivery;
+use countersign_files::spool::{Delivery, Spool, SpoolError};
 use countersign_model::offer::SalesMode;
 use countersign_shops::event::ReportedSale;
 
@@ -17,4 +21,16 @@ pub(super) struct Delivered<'a> {
     pub(super) queued: &'a Queued<Delivery>,
     pub(super) mode: Option<SalesMode>,
     pub(super) record: &'a ReportedSale,
+}
+
+/// Does work of the disk on a thread that may wait.
+pub(super) async fn in_spool<T: Send + 'static>(
+    service: &Arc<Service>,
+    work: impl FnOnce(&Spool) -> Result<T, SpoolError> + Send + 'static,
+) -> Result<T, SpoolError> {
+    let Some(spool) = service.hooks.spool().cloned() else {
+        return Err(SpoolError::Stopped("there is no shop".to_owned()));
+    };
+    let done = spawn_blocking(move || work(&spool)).await;
+    done.unwrap_or_else(|error| Err(SpoolError::Stopped(error.to_string())))
 }

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use chrono::Utc;
 use tokio::task::spawn_blocking;
 
-use crate::serve::deliveries::delivered::Delivered;
+use crate::serve::deliveries::delivered::{Delivered, in_spool};
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::sale_licenses::SaleLicenses;
 use crate::serve::deliveries::sale_places::place_key;
-use crate::serve::deliveries::spool_work::in_spool;
 use crate::serve::hooks::Hook;
 use crate::serve::hooks::shop_client::ShopError;
 use crate::serve::state::Service;

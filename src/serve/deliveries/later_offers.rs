@@ -11,12 +11,12 @@ use chrono::Utc;
 use futures_util::{StreamExt as _, stream};
 use tokio::task::spawn_blocking;
 
+use crate::serve::deliveries::delivered::in_spool;
 use crate::serve::deliveries::error::ApplyError;
 use crate::serve::deliveries::key_debt;
 use crate::serve::deliveries::sale_licenses::{SaleKey, SaleLicenses};
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
-use crate::serve::deliveries::spool_work::in_spool;
 use crate::serve::state::Service;
 use countersign_files::spool::{AwaitedThing, SpoolError};
 use countersign_ledger::{KnownFacts, KnownSale, SaleChange, SaleOutcome, StoreError};

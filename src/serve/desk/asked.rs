@@ -11,7 +11,7 @@ use crate::serve::desk::visitor::DeskVisitor;
 use crate::serve::gate::Snapshot;
 use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::license_answers::LedgerTools;
-use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::form::FormFields;
 use crate::serve::pages::page_problem::PageProblem;
 use countersign_ledger::StoreError;
 use countersign_model::customer::CustomerAddress;

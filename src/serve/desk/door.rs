@@ -8,7 +8,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::serve::desk::own_host::OwnHosts;
-use crate::serve::pages::origin::PageOrigin;
+use crate::serve::pages::form::PageOrigin;
 use countersign_model::issuing_key::ReferenceKey;
 use countersign_settings::config::DeskUrl;
 

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::serve::desk::visitor::DeskVisitor;
-use crate::serve::pages::page_files::{ICON_PATH, STYLE_PATH};
+use crate::serve::pages::answer::{ICON_PATH, STYLE_PATH};
 use crate::serve::pages::shown::ShownTime;
 use countersign_model::desk_person::DeskRole;
 use countersign_model::text::outside_text::OutsideText;

@@ -14,7 +14,7 @@ use crate::serve::desk::licenses_page::{self, RunningSites};
 use crate::serve::desk::terms_form::modules_text;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::pages::answer::PageAnswer;
-use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::form::FormFields;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::response::ContentType;

@@ -1,4 +1,7 @@
-//! How licenses are shown in lists: with their customers and orders, as far as the visitor may see them.
+//! How licenses are shown in lists: with their customers and orders, as far as the visitor may see them;
+//! and how a customer is written to.
+
+use std::sync::Arc;
 
 use chrono::NaiveDate;
 
@@ -6,9 +9,10 @@ use crate::serve::desk::asked::Asked;
 use crate::serve::desk::sales_look::order_number;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::license_texts::LicenseTexts;
-use crate::serve::pages::covered::covers;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::{ShownDay, ShownHost, percent};
+use crate::serve::pages::shown::{ShownDay, ShownHost, covers, percent};
+use countersign_mail::address::MailAddress;
+use countersign_mail::queue::MailQueue;
 use countersign_model::customer::{CustomerAddress, CustomerRow};
 use countersign_model::license::{License, LicenseState, SiteLimit};
 use countersign_model::license_key::LicenseId;
@@ -211,4 +215,21 @@ impl LicenseRow {
         let names = LicenseNames::of(asked, &found).await?;
         Ok(found.iter().map(|found| Self::of(asked, &names, found)).collect())
     }
+}
+
+/// The queue of mails, and the kept address of a license's customer.
+pub(super) async fn mail_way(
+    asked: &Asked<'_>,
+    found: &FoundLicense<'_>,
+    otherwise: &str,
+) -> Result<(Arc<MailQueue>, MailAddress), PageProblem> {
+    let Some(queue) = asked.state.service.mail.get().map(Arc::clone) else {
+        return Err(PageProblem::refused(format!("There is no mail server. {otherwise}")));
+    };
+    let names = LicenseNames::of(asked, std::slice::from_ref(found)).await?;
+    let kept = names.row(found).and_then(|row| row.address);
+    let address = kept.and_then(|address| address.parse::<MailAddress>().ok());
+    let address =
+        address.ok_or_else(|| PageProblem::refused(format!("No address of the customer is kept. {otherwise}")))?;
+    Ok((queue, address))
 }

@@ -20,7 +20,6 @@ mod license_page;
 mod license_questions;
 mod license_rows;
 mod licenses_page;
-mod mail_way;
 mod new_license;
 mod note_page;
 mod own_host;
@@ -62,14 +61,11 @@ use crate::serve::desk::visitor::DeskVisitor;
 use crate::serve::license_mails::MailedAgain;
 use crate::serve::net::handler::{Handler, Sending};
 use crate::serve::net::listener::ListenerConfig;
-use crate::serve::pages::answer::PageAnswer;
-use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::answer::{PageAnswer, page_file};
+use crate::serve::pages::form::{FormFields, PageOrigin};
 use crate::serve::pages::label::PageLabel;
-use crate::serve::pages::origin::PageOrigin;
-use crate::serve::pages::page_files;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::session::PageSession;
-use crate::serve::pages::session_ends::SessionEnds;
+use crate::serve::pages::session::{PageSession, SessionEnds};
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::state::Service;
 use countersign_model::text::outside_text::OutsideText;
@@ -159,7 +155,7 @@ impl DeskHandler {
             return Err(stranger(PageProblem::misdirected()));
         };
         let path = request.uri().path().to_owned();
-        if let Some((kind, bytes)) = page_files::file(&path) {
+        if let Some((kind, bytes)) = page_file(&path) {
             return Ok(PageAnswer::File(kind, Bytes::from_static(bytes)));
         }
         let found = page_table::find(request.method(), &path);

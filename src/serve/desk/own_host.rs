@@ -2,7 +2,7 @@
 //!
 //! SECURITY: a page of somebody else in the same browser can name this machine as it likes (DNS rebinding). It has another `Host`.
 
-use crate::serve::pages::origin::PageOrigin;
+use crate::serve::pages::form::PageOrigin;
 use countersign_model::issuing_key::ReferenceKey;
 use countersign_settings::config::DeskUrl;
 

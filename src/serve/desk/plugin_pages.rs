@@ -10,7 +10,6 @@ use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::kept_figures::{self, DAYS};
 use crate::serve::desk::plugin_history::{self, PERIODS, PluginHistory};
 use crate::serve::desk::plugin_rollouts::{self, ShownRollout};
-use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, ShownTime, address, counted, grouped, percent};
@@ -153,7 +152,11 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let plugin = asked.plugin()?;
     let usage = kept_figures::usage(asked, [plugin]).await?.pop().flatten();
     let period = plugin_history::period(asked.fields.get("days"));
-    let report = HistoryReport::of_server(&asked.state.service, Some(plugin.slug.clone()), period, asked.now).await?;
+    let service = &asked.state.service;
+    let report = service
+        .history
+        .report(Some(plugin.slug.clone()), period, service.tally.lines(), asked.now)
+        .await?;
     let latest = usage.as_ref().and_then(|usage| usage.latest.as_ref());
     let history = PluginHistory::of(&report, latest, asked.today());
     let name = asked.plugin_name(plugin);

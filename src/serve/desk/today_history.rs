@@ -8,7 +8,6 @@ use crate::serve::desk::asked::Asked;
 use crate::serve::desk::charts::{Chart, ChartSeries};
 use crate::serve::desk::figures::LicenseFigures;
 use crate::serve::desk::plugin_history;
-use crate::serve::history_report::HistoryReport;
 use countersign_model::day_counts::{DayCounts, DayLine, add_counts};
 use countersign_model::slug::Slug;
 use countersign_model::text::outside_text::OutsideText;
@@ -37,7 +36,8 @@ impl TodayHistory {
         let weeks = weeks(asked.today());
         let days = weeks.first().map_or(0, |first| (asked.today() - *first).num_days() + 1);
         let days = u16::try_from(days).unwrap_or(u16::MAX);
-        let Ok(report) = HistoryReport::of_server(&asked.state.service, None, days, asked.now).await else {
+        let own = asked.state.service.tally.lines();
+        let Ok(report) = asked.state.service.history.report(None, days, own, asked.now).await else {
             return Self::default();
         };
         let lines = &report.history;

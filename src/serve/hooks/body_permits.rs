@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::serve::net::networks::Networks;
+use crate::serve::net::client_ip::Networks;
 
 /// The largest small body in bytes. A sale with some lines has less than 10 KiB.
 const SMALL: u64 = 32 << 10;

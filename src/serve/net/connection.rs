@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use warp::http::{HeaderValue, Request, header};
 
@@ -30,7 +32,6 @@ use crate::serve::net::phase::{HandOver, Phase};
 use crate::serve::net::request_head;
 use crate::serve::net::timeouts::{TimeoutStream, Timeouts};
 use crate::serve::net::tls::{TlsAcceptor, TlsStream};
-use crate::serve::net::turn::Turn;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ExtraHeader, Response};
@@ -277,10 +278,31 @@ async fn open(tls: &TlsAcceptor, stream: TcpStream, phase: &Phase) -> io::Result
     }
 }
 
+/// Whether a connection was answered in the current run of its task.
+#[derive(Debug, Default)]
+pub(crate) struct Turn(AtomicBool);
+
+impl Turn {
+    /// The connection's task runs.
+    pub(crate) fn begin(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets the first response of a turn be made at once; the next one waits until all other tasks had their turn.
+    pub(crate) async fn take(&self) {
+        if self.0.swap(true, Ordering::Relaxed) {
+            yield_now().await;
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
+    use std::pin::pin;
 
+    use futures_util::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -361,5 +383,17 @@ mod tests {
         for answer in answers.map(|answer| answer.to_ascii_lowercase()) {
             assert!(!answer.contains("secret") && !answer.contains("cookie"), "{answer}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_second_answer_of_a_turn_waits_for_the_next() {
+        let turn = Turn::default();
+        turn.begin();
+        assert!(turn.take().now_or_never().is_some());
+        let mut second = pin!(turn.take());
+        assert!(second.as_mut().now_or_never().is_none());
+        turn.begin();
+        second.await;
+        assert!(turn.take().now_or_never().is_none(), "the second one was this turn's");
     }
 }

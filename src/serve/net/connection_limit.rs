@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::serve::net::networks::Networks;
+use crate::serve::net::client_ip::Networks;
 
 /// The networks with connections, and their number.
 #[derive(Debug)]

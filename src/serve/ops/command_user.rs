@@ -11,9 +11,9 @@ use rustix::process::geteuid;
 pub struct CommandUser(String);
 
 /// An order, and who gives it.
-pub(super) struct GivenOrder<O> {
-    pub(super) order: O,
-    pub(super) user: CommandUser,
+pub(in crate::serve) struct GivenOrder<O> {
+    pub(in crate::serve) order: O,
+    pub(in crate::serve) user: CommandUser,
 }
 
 impl CommandUser {

@@ -29,14 +29,14 @@ use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 use warp::http::{Request, StatusCode};
 
+use crate::serve::imports;
 use crate::serve::net::handler::Sending;
 use crate::serve::ops::admin_socket::AdminSocket;
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
-use crate::serve::ops::license_defaults::LicenseDefaults;
-use crate::serve::ops::reports::{PageQuery, ReportAnswers};
+use crate::serve::ops::reports::{LicenseDefaults, PageQuery, ReportAnswers};
 use crate::serve::ops::{
-    attach_answers, customer_answers, desk_answers, import_answers, issue_answers, license_answers, readiness,
-    regrant_answers, rollout_answers, text_answers, token_answers,
+    attach_answers, customer_answers, desk_answers, issue_answers, license_answers, readiness, regrant_answers,
+    rollout_answers, text_answers, token_answers,
 };
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
@@ -203,7 +203,7 @@ impl CommandAnswers {
             (&Method::POST, "/texts") => self.order(uid, request, MAX_ORDER, text_answers::carry_out).await,
             (&Method::POST, "/customers") => self.order(uid, request, MAX_ORDER, customer_answers::carry_out).await,
             (&Method::POST, "/desk/links") => self.order(uid, request, MAX_ORDER, desk_answers::make_link).await,
-            (&Method::POST, "/imports") => self.order(uid, request, MAX_IMPORT, import_answers::import).await,
+            (&Method::POST, "/imports") => self.order(uid, request, MAX_IMPORT, imports::answer).await,
             _ => Response::text(StatusCode::NOT_FOUND, "this version has no such answer\n"),
         }
     }

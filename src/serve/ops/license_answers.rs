@@ -17,7 +17,7 @@ use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, L
 use crate::serve::license_mails::{MailAgain, MailTools, MailedAgain, MailsKeeper, MailsOrder};
 use crate::serve::links::FirstCopyPages;
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
-use crate::serve::pages::form_fields::new_once;
+use crate::serve::pages::form::new_once;
 use crate::serve::state::Service;
 use crate::serve::vouches::{self, VouchError};
 use countersign_ledger::{

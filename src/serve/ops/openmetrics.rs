@@ -25,7 +25,7 @@ use crate::serve::metrics::{Counter, Operation};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
-use crate::serve::signing::queue::Lane;
+use crate::serve::signing::Lane;
 use crate::serve::state::Service;
 use countersign_files::regular_file;
 use countersign_ledger::LedgerState;

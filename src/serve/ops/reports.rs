@@ -1,4 +1,5 @@
-//! `/reports`, `/refused` and `/first-copies` of the admin socket: what sites reported, page by page, for commands beside a running server.
+//! `/reports`, `/refused` and `/first-copies` of the admin socket: what sites reported, page by page, for commands beside a running
+//! server; and `/license-defaults`, the server's settings for licenses that have none of their own.
 //!
 //! One page is read at a time, because the store's thread waits meanwhile.
 
@@ -22,6 +23,8 @@ use countersign_model::first_copies::FirstCopies;
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::RefusedHosts;
 use countersign_model::site_host::SiteHost;
+use countersign_model::staging_hosts::StagingRule;
+use countersign_settings::config::ServeConfig;
 
 /// Sites on a page: a few milliseconds of reading.
 const SITES: usize = 1_000;
@@ -203,6 +206,39 @@ fn malformed() -> Response {
 
 fn unavailable(reason: &'static str) -> Response {
     Response::text(StatusCode::SERVICE_UNAVAILABLE, reason)
+}
+
+/// The server's settings for licenses that have none of their own. A flag or a variable of the server may differ from the
+/// `countersign.toml` that a command reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LicenseDefaults {
+    /// Hours that a site may go on without an answer.
+    pub grace_period_hours: u32,
+    /// Which sites are staging copies, and how many of them need no seat.
+    pub staging: StagingRule,
+    /// How often a license may move in 30 days by itself.
+    pub site_moves: u32,
+}
+
+impl From<&ServeConfig> for LicenseDefaults {
+    fn from(config: &ServeConfig) -> Self {
+        Self {
+            grace_period_hours: config.grace_period_hours,
+            staging: config.staging.clone(),
+            site_moves: config.site_moves,
+        }
+    }
+}
+
+impl From<&Service> for LicenseDefaults {
+    fn from(service: &Service) -> Self {
+        let rules = service.gate.rules();
+        Self {
+            grace_period_hours: service.grace_period_hours,
+            staging: rules.staging.clone(),
+            site_moves: rules.site_moves,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,10 @@
 //! A [`label`](label::PageLabel) says for whom the pages are. A session, a code or a link of one label is worth nothing at another.
 
 pub(in crate::serve) mod answer;
-pub(in crate::serve) mod covered;
-pub(in crate::serve) mod form_fields;
+pub(in crate::serve) mod form;
 pub(in crate::serve) mod label;
 pub(in crate::serve) mod mail_sign_in;
-pub(in crate::serve) mod origin;
-pub(in crate::serve) mod page_files;
 pub(in crate::serve) mod page_problem;
 pub(in crate::serve) mod scan_turn;
 pub(in crate::serve) mod session;
-pub(in crate::serve) mod session_ends;
 pub(in crate::serve) mod shown;

@@ -1,4 +1,6 @@
 //! The session: a signed cookie, which holds on every node and after a restart. What it may do is looked up at each request.
+//!
+//! Sessions that ended early are lines of the ledger, which every node obeys.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -6,6 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use warp::http::{HeaderMap, header};
 
 use crate::serve::pages::label::PageLabel;
+use countersign_ledger::{Ledger, SessionEnd, SessionMark, StoreError};
 use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
@@ -139,6 +142,43 @@ fn cookies<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'));
     pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The sessions of pages that ended early.
+#[derive(Clone, Copy)]
+pub(in crate::serve) struct SessionEnds<'a> {
+    pub(in crate::serve) label: PageLabel,
+    pub(in crate::serve) key: &'a ReferenceKey,
+    pub(in crate::serve) ledger: &'a Ledger,
+}
+
+impl SessionEnds<'_> {
+    /// Whether a session ended: by itself, or with all of its owner that began before.
+    pub(in crate::serve) fn has(&self, session: &PageSession) -> bool {
+        let owner = session.owner.number(self.label, self.key);
+        let with_all = self.ledger.sessions_ended(owner);
+        self.ledger.has_ended(SessionMark::Session(session.id)) || with_all.is_some_and(|ended| session.issued <= ended)
+    }
+
+    /// Ends a session on every node.
+    pub(in crate::serve) async fn end(&self, session: &PageSession, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let end = SessionEnd {
+            mark: SessionMark::Session(session.id),
+            until: session.ends(self.label),
+            now,
+        };
+        self.ledger.end_session(end).await.map(|_| ())
+    }
+
+    /// Ends all sessions of an owner that began until now, on every node.
+    pub(in crate::serve) async fn end_all(&self, owner: Hex128, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let end = SessionEnd {
+            mark: SessionMark::Owner(owner),
+            until: now + self.label.lasts(),
+            now,
+        };
+        self.ledger.end_session(end).await.map(|_| ())
+    }
 }
 
 #[cfg(test)]

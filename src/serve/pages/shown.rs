@@ -1,7 +1,9 @@
-//! How pages show times, days, numbers and hosts.
+//! How pages show times, days, numbers, hosts, and what licenses cover.
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
 
+use crate::serve::gate::Snapshot;
+use countersign_model::license::License;
 use countersign_model::period::NEVER;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::outside_text::OutsideText;
@@ -143,6 +145,26 @@ pub(in crate::serve) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}
+
+/// What a license covers: `Acme Forms + export`.
+pub(in crate::serve) fn covers(license: &License, snapshot: &Snapshot) -> OutsideText {
+    let parts = license.modules.iter().map(|(module, features)| {
+        let plugins = snapshot.registry.plugins().filter(|plugin| plugin.module == *module);
+        let mut names: Vec<_> = plugins
+            .map(|plugin| plugin.shown_name(snapshot.catalog.plugin_name(&plugin.slug)).to_owned())
+            .collect();
+        names.sort();
+        let mut part = match names.is_empty() {
+            true => module.to_string(),
+            false => names.join(", "),
+        };
+        for feature in features {
+            part += &format!(" + {feature}");
+        }
+        part
+    });
+    OutsideText::of(&parts.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

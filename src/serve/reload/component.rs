@@ -12,11 +12,12 @@ use crate::serve::health::{Health, Part, State};
 use crate::serve::reload::drop_guard;
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
-use crate::serve::reload::secret_keys;
 use crate::serve::state::Service;
 use countersign_model::text::printable::Printable;
 use countersign_package::catalog::{Catalog, CatalogError};
 use countersign_registry::Registry;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
+use countersign_settings::keys::secret_keys::{SecretKey, SecretKeyError, SecretKeys};
 use countersign_settings::keys::signing_key::SigningKey;
 
 /// By then, nearly all requests that still use the old state are over.
@@ -223,7 +224,7 @@ impl PartFiles {
         let held = service.gate.snapshot().secrets.clone();
         match &self.paths[..] {
             [_, downloads, issuing, references, retired] => {
-                Ok(secret_keys::load([downloads, issuing, references, retired], &held)?)
+                Ok(load_secrets([downloads, issuing, references, retired], &held)?)
             }
             _ => Ok(held),
         }
@@ -236,4 +237,37 @@ fn let_go(held: &Arc<Snapshot>) {
     while Arc::strong_count(held) > 1 && Instant::now() < deadline {
         thread::sleep(LET_GO_PAUSE);
     }
+}
+
+/// Loads the secrets that there are, from the files of downloads, issuing and references, and the folder of retired keys.
+/// What was `held` before must not vanish.
+///
+/// # Errors
+/// A secret is unusable, or missing although it must exist.
+pub(super) fn load_secrets(paths: [&Path; 4], held: &Secrets) -> Result<Secrets, SecretKeyError> {
+    let [downloads, issuing, references, retired] = paths;
+    let must_issue = held.licensing.is_some();
+    let downloads = load_one(downloads, retired, held.downloads.is_some())?;
+    let issuing = load_one(issuing, retired, must_issue)?;
+    // Neither is of use without the other.
+    let references = load_one(references, retired, issuing.is_some())?;
+    let licensing = issuing
+        .zip(references)
+        .map(|(issuing, references)| LicenseSecrets::new(issuing, references));
+    Ok(Secrets {
+        downloads: downloads.map(Arc::new),
+        licensing: licensing.map(Arc::new),
+    })
+}
+
+/// Loads the current key and the retired ones; `None` if there is none, unless `must_be`.
+fn load_one<K: SecretKey>(path: &Path, retired: &Path, must_be: bool) -> Result<Option<SecretKeys<K>>, SecretKeyError> {
+    let (keys, unusable) = match SecretKeys::load(path, retired) {
+        Err(SecretKeyError::Missing { .. }) if !must_be => return Ok(None),
+        loaded => loaded?,
+    };
+    for error in unusable {
+        tracing::warn!(%error, "a retired key is left out: what it made is not recognized");
+    }
+    Ok(Some(keys))
 }

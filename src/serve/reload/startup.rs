@@ -10,10 +10,9 @@ use chrono::{DateTime, Utc};
 use crate::serve::gate::{Secrets, Snapshot};
 use crate::serve::health::Part;
 use crate::serve::net::tls::Tls;
-use crate::serve::reload::component::PartFiles;
+use crate::serve::reload::component::{PartFiles, load_secrets};
 use crate::serve::reload::drop_guard::{AcceptedDrops, DropGuard};
 use crate::serve::reload::error::LoadError;
-use crate::serve::reload::secret_keys;
 use countersign_ledger::Ledger;
 use countersign_model::license_key::LicenseId;
 use countersign_package::catalog::{Catalog, CatalogError};
@@ -108,7 +107,7 @@ pub fn load(paths: &Paths, accepted: AcceptedDrops) -> Result<StartupState, Load
         &[&[paths.signing_key.as_path()][..], &secret_paths(paths)].concat(),
     );
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
-    let secrets = secret_keys::load(secret_paths(paths), &Secrets::default())?;
+    let secrets = load_secrets(secret_paths(paths), &Secrets::default())?;
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let drop_guard = DropGuard::new(&paths.store);
     let (catalog, fault) = match first_catalog(&paths.releases).and_then(|catalog| {

@@ -15,7 +15,7 @@ use warp::http::StatusCode;
 use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
-use crate::serve::signing::pool::SignError;
+use crate::serve::signing::SignError;
 use countersign_ledger::{ReleaseRefusal, StoreError};
 use countersign_model::api_token::TokenScope;
 use countersign_model::entitlement::Refusal;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::build::counted;
-use crate::commands::license::issued::licenses;
 use crate::commands::license::order;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
+use crate::commands::store::licenses;
 use crate::commands::{Exit, Failure, output};
 use crate::serve::ops::license_answers::{AdoptedLicense, AdoptionOrder, AdoptionReply, MAX_ADOPTED};
 use countersign_model::license::License;

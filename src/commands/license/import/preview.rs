@@ -3,11 +3,10 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use crate::commands::output::Table;
+use crate::commands::output::{Table, module_list};
 use crate::serve::imports::ImportedLicense;
 use countersign_model::license::{LicenseStatus, Modules};
 use countersign_model::license_key::LicenseId;
-use countersign_model::name::Name;
 use countersign_model::period::NEVER;
 
 /// How many licenses are shown.
@@ -43,18 +42,6 @@ impl PreviewedLicense {
             bound_sites,
         }
     }
-
-    /// As `license list` writes them: `forms=pdf,api maps`.
-    fn modules(&self) -> String {
-        let one = |(module, features): (&Name, &Vec<Name>)| {
-            let features: Vec<_> = features.iter().map(ToString::to_string).collect();
-            match features.is_empty() {
-                true => module.to_string(),
-                false => format!("{module}={}", features.join(",")),
-            }
-        };
-        self.modules.iter().map(one).collect::<Vec<_>>().join(" ")
-    }
 }
 
 /// A row for each license, under headings; `counts` is what a row of the file is counted as.
@@ -81,7 +68,7 @@ pub(super) fn table(shown: &[PreviewedLicense], counts: &str, today: NaiveDate) 
             &expires,
             &sites,
             &license.bound_sites,
-            &license.modules(),
+            &module_list(&license.modules),
         ]);
     }
     let mut text = Vec::new();

@@ -7,17 +7,14 @@ use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use warp::http::{HeaderMap, StatusCode};
 
-use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, if_match, read};
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
+use crate::serve::api::licenses::document::{KnownSites, LicenseAnswer, LicenseDocument, answer};
 use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
-use crate::serve::api::licenses::issue;
+use crate::serve::api::licenses::issue::{self, license_answer, secrets};
 use crate::serve::api::licenses::ledger;
-use crate::serve::api::licenses::rekey;
 use crate::serve::api::licenses::resend;
-use crate::serve::api::licenses::unsold_modules;
-use crate::serve::ledger_licenses::{Changer, ExpectedRevision};
+use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision};
 use crate::serve::license_mails::{MailsOrder, RemindersTo};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
@@ -27,10 +24,12 @@ use crate::serve::vouches::{self, VouchError};
 use countersign_ledger::named_at_random;
 use countersign_model::api_token::TokenScope;
 use countersign_model::customer::CustomerAddress;
+use countersign_model::issuing_key::IssueRequest;
 use countersign_model::language::Language;
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
+use countersign_model::offer::SalesMode;
 use countersign_model::remarks::{Author, MAX_REASON, Metadata, NewRemarks, RemarkError, check_remark};
 use countersign_model::rights::RightsEdit;
 use countersign_model::site_host::SiteHost;
@@ -187,7 +186,7 @@ pub(super) async fn patch(
         keeper.keep(&issued.license, &mails).await?;
     }
     if let Some(modules) = &given {
-        unsold_modules::warn(service, caller, &id, modules);
+        ledger::warn_of_unsold_modules(service, caller, &id, modules);
     }
     Ok(answer)
 }
@@ -209,7 +208,7 @@ pub(super) async fn step(
     let (step, reason) = match named {
         NamedStep::Rekey => {
             let ReasonBody { reason } = read(headers, body).await?;
-            return rekey::reply(service, caller, id, expected, headers, author(reason)?).await;
+            return rekey(service, caller, id, expected, headers, author(reason)?).await;
         }
         NamedStep::Vouch => {
             let VouchBody { until, reason } = read(headers, body).await?;
@@ -322,4 +321,35 @@ async fn apply(
     let snapshot = service.gate.snapshot();
     let document = LicenseDocument::issued(&issued, &texts, KnownSites::of(service, &snapshot));
     Ok(answer(StatusCode::OK, &document))
+}
+
+/// Gives a license whose key was lost or leaked a new key. The new license grants the same and names the old one, which is
+/// revoked in the same commit.
+async fn rekey(
+    service: &Service,
+    caller: &Caller,
+    id: LicenseId,
+    expected: ExpectedRevision,
+    headers: &HeaderMap,
+    author: Author,
+) -> Result<LicenseAnswer, Problem> {
+    let idempotency_key = idempotency_key(headers)?;
+    let secrets = secrets(service)?;
+    let body = format!("rekey {id}");
+    let request = IssueRequest {
+        scope: &caller.scope,
+        mode: SalesMode::Live,
+        idempotency_key,
+        body: body.as_bytes(),
+    };
+    let new = secrets
+        .new_origin(&request)
+        .map_err(|error| Problem::internal(&error))?;
+    let snapshot = service.gate.snapshot();
+    let bindings = service.gate.bindings();
+    let old = ledger::find(service, &id).await?;
+    let texts = LicenseTexts::of(bindings, [&*old]).await?;
+    let outcome = ledger_licenses::rekey(&snapshot.registry, bindings, &new, id, expected, author).await;
+    let outcome = outcome.map_err(ledger::problem)?;
+    license_answer(service, caller, &secrets, &new, (outcome, &texts))
 }

@@ -10,13 +10,12 @@ use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use warp::http::{HeaderMap, StatusCode};
 
-use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, read};
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
+use crate::serve::api::licenses::document::{KnownSites, LicenseAnswer, LicenseDocument, answer};
 use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
+use crate::serve::api::licenses::ledger;
 use crate::serve::api::licenses::ledger::{changed_nothing, refused};
-use crate::serve::api::licenses::unsold_modules;
 use crate::serve::license_mails::{MailsKeeper, MailsOrder, RemindersTo};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
@@ -125,7 +124,7 @@ pub(super) async fn reply(
         keeper.keep(&issued.license, &mails).await?;
     }
     if let ChangeOutcome::Recorded(issued) = &outcome {
-        unsold_modules::warn(service, caller, &issued.license.id, &issued.license.modules);
+        ledger::warn_of_unsold_modules(service, caller, &issued.license.id, &issued.license.modules);
     }
     license_answer(service, caller, &secrets, &new, (outcome, &texts))
 }

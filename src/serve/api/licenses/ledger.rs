@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::serve::api::licenses::caller::Caller;
 use crate::serve::found_license::ChangeError;
 use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision, LicenseChangeError};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeRefusal, LedgerLicense};
 use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license::Modules;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 
@@ -89,5 +91,25 @@ pub(super) fn refused(refusal: ChangeRefusal) -> Problem {
         ChangeRefusal::TooLong => {
             Problem::Malformed("The license has too many modules, features or hosts: use shorter lists.".to_owned())
         }
+    }
+}
+
+/// Warns in the log of a license with a module that no plugin of the registry has: probably a typing error of a program. The
+/// request is not refused: a plugin may get its entry later, and a module may be meant to have no plugin.
+pub(super) fn warn_of_unsold_modules(service: &Service, caller: &Caller, id: &LicenseId, modules: &Modules) {
+    let snapshot = service.gate.snapshot();
+    let sold = snapshot.registry.sold_modules();
+    let unsold: Vec<_> = sold
+        .unsold(modules)
+        .into_iter()
+        .map(|module| format!("{module}{}", sold.did_you_mean(module)))
+        .collect();
+    if !unsold.is_empty() {
+        tracing::warn!(
+            license = id.log_tag(),
+            by = %caller.scope,
+            modules = unsold.join(", "),
+            "no plugin of the registry has these modules of the license"
+        );
     }
 }

@@ -12,9 +12,8 @@ use tokio::task::spawn_blocking;
 use url::form_urlencoded;
 use warp::http::StatusCode;
 
-use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
+use crate::serve::api::licenses::document::{KnownSites, LicenseAnswer, LicenseDocument};
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::hooks::Hooks;
 use crate::serve::ledger_licenses::refresh;

@@ -4,7 +4,6 @@
 //! `/api/v1/rollouts/`. There is no such API until there is a token. [`caller`] checks the token, [`issue`] and [`change`] write licenses of the
 //! ledger, [`list`] and [`document`] show licenses wherever they stand. Licenses of files are only shown: people change them.
 
-mod answer;
 mod body;
 mod caller;
 mod change;
@@ -13,18 +12,15 @@ mod fields;
 mod issue;
 mod ledger;
 pub(in crate::serve) mod list;
-mod rekey;
 pub(in crate::serve) mod reports;
 mod resend;
 mod rollouts;
-mod unsold_modules;
 
 use hyper::body::Incoming;
 use warp::http::{Method, Request, StatusCode};
 
-use crate::serve::api::licenses::answer::answer;
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
+use crate::serve::api::licenses::document::{KnownSites, LicenseDocument, answer};
 use crate::serve::ledger_licenses::refresh;
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
@@ -32,7 +28,7 @@ use crate::serve::state::Service;
 use countersign_model::api_token::TokenScope;
 use countersign_model::license_key::LicenseId;
 
-pub use crate::serve::api::licenses::answer::{LICENSES, LicenseAnswer};
+pub use crate::serve::api::licenses::document::{LICENSES, LicenseAnswer};
 
 /// What a path is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::serve::api::licenses::answer::LicenseAnswer;
-use crate::serve::history_report::{HistoryReport, MOST_DAYS};
+use crate::serve::api::licenses::document::LicenseAnswer;
+use crate::serve::history_report::MOST_DAYS;
 use crate::serve::plugin_usage::{PluginUsage, UsageCount, UsingSite};
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
@@ -173,7 +173,8 @@ async fn history(service: &Service, query: &str) -> Result<LicenseAnswer, Proble
     {
         return Err(Problem::NotFound);
     }
-    answer(&HistoryReport::of_server(service, plugin, days, Utc::now()).await?)
+    let own = service.tally.lines();
+    answer(&service.history.report(plugin, days, own, Utc::now()).await?)
 }
 
 /// The versions of these plugins in the field, in their order; `None` of one without a published release that no site

@@ -8,10 +8,9 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use warp::http::{HeaderMap, StatusCode};
 
-use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, read};
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
+use crate::serve::api::licenses::document::{KnownSites, LicenseAnswer, LicenseDocument, answer};
 use crate::serve::api::licenses::ledger;
 use crate::serve::ledger_licenses::ExpectedRevision;
 use crate::serve::license_mails::{MailAgain, MailTools, MailedAgain};

@@ -4,9 +4,9 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use warp::http::{HeaderMap, Method, StatusCode};
 
-use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::api::licenses::body::read;
 use crate::serve::api::licenses::caller::Caller;
+use crate::serve::api::licenses::document::LicenseAnswer;
 use crate::serve::api::licenses::fields::present;
 use crate::serve::ops::rollout_answers::{self, RolloutOrder, RolloutReply};
 use crate::serve::reply::problem::Problem;

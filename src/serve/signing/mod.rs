@@ -1,4 +1,0 @@
-//! Signs statements: threads that have the key, and a queue before them.
-
-pub mod pool;
-pub mod queue;
