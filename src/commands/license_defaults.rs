@@ -3,9 +3,8 @@
 use crate::commands::server_questions::{self, QuestionError};
 use crate::serve::ops::admin_socket::ConnectError;
 use crate::serve::ops::license_defaults::LicenseDefaults;
-use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::stderr;
+use countersign_model::text::{ErrorChain, stderr};
 use countersign_settings::config::Config;
 
 /// Asks the running server. Without one, the settings of this command count.

@@ -2,7 +2,7 @@
 
 use crate::build::counted;
 use countersign_model::offer::Offer;
-use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_model::text::did_you_mean;
 use countersign_registry::SoldModules;
 use countersign_registry::offers::Offers;
 use countersign_settings::config::ShopConfig;

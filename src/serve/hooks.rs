@@ -17,7 +17,7 @@ use crate::serve::hooks::shop_questions::ShopQuestions;
 use countersign_files::spool::{Spool, SpoolError};
 use countersign_model::issued_license::Hex128;
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_settings::config::ShopConfig;
 use countersign_settings::keys::service_secrets::ServiceSecretError;
 use countersign_settings::keys::shop_secrets;

@@ -15,7 +15,7 @@ use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{self, SiteRelease};
 use countersign_model::stored_text::StoredText;
-use countersign_model::text::folded::folded;
+use countersign_model::text::folded;
 
 use crate::error::StoreError;
 use crate::index::SiteReports;

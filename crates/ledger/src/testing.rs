@@ -6,9 +6,8 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate};
 
 use countersign_model::api_token::ApiToken;
-use countersign_model::change_kind::ChangeKind;
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::{LicenseTerm, QuantityMeaning, ShopId};

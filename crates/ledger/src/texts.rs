@@ -14,9 +14,8 @@ use std::io;
 use chrono::{DateTime, Utc};
 
 use countersign_model::issued_license::{Hex128, IssuedLicense};
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NamedText};
-use countersign_model::stored_text::StoredText;
+use countersign_model::stored_text::{OrderReference, StoredText};
 
 /// What is kept of some texts.
 pub type FoundTexts = Vec<(Hex128, StoredText)>;

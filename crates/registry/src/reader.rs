@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_model::text::did_you_mean;
 
 use crate::error::Diagnostic;
 use crate::json;

@@ -10,7 +10,7 @@ use crate::commands::build;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::serve::reload::drop_guard::DropGuard;
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_package::catalog::{self, Catalog, CatalogError, ReleaseIndex};
 use countersign_registry::Registry;
 use countersign_settings::config::{Config, Paths};

@@ -5,9 +5,8 @@ use crate::commands::license::texts::with_notes;
 use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
 use countersign_model::issued_license::IssuedLicense;
-use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::stderr;
+use countersign_model::text::{ErrorChain, stderr};
 use countersign_settings::config::Config;
 
 /// Every license of the ledger with its note, sorted by id; none where there is no store.

@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use crate::commands::store_source::store_source;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::stored_text::StoredText;
-use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::stderr;
+use countersign_model::text::{ErrorChain, stderr};
 use countersign_settings::config::Config;
 
 /// What is kept of some texts.

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use countersign_model::change_kind::ChangeKind;
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::remarks::{Metadata, Remarks};

@@ -9,7 +9,7 @@ use crate::backend_error::{BackendError, LedgerState};
 use crate::error::NEWER;
 use crate::log::Position;
 use crate::log::chain::Chain;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 
 /// Why a transaction ended without a result.
 #[derive(Debug)]

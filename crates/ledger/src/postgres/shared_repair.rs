@@ -38,12 +38,12 @@ use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::seat::Seat;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::staging_hosts::StagingRule;
+use countersign_model::stored_text::OrderReference;
 
 /// What was repaired, or would be.
 #[derive(Debug, Default)]

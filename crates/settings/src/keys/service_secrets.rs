@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::keys::secret_file::{self, SecretFileError};
 use countersign_files::regular_file;
 use countersign_model::slug::Slug;
-use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted;
 
 /// Whom the secret is shared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
