@@ -4,9 +4,8 @@
 
 use std::path::Path;
 
-use countersign_mail::kind::MailKind;
-use countersign_mail::made_up;
 use countersign_mail::texts::{MailTexts, RenderedMail};
+use countersign_mail::{MailKind, made_up};
 use countersign_model::plugin::Plugin;
 use countersign_model::text::ErrorChain;
 

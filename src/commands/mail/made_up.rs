@@ -1,7 +1,6 @@
 //! The made-up values of a mail that is shown or tried: licenses of the first plugin in the registry.
 
-use countersign_mail::kind::MailKind;
-use countersign_mail::{MailContent, made_up};
+use countersign_mail::{MailContent, MailKind, made_up};
 use countersign_model::first_copy_link;
 use countersign_model::language::Language;
 use countersign_model::plugin::Plugin;

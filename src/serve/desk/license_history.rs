@@ -11,7 +11,7 @@ use crate::serve::pages::shown::{ShownDay, ShownTime};
 use countersign_files::queue::QueueState;
 use countersign_ledger::log::record::LedgerEvent;
 use countersign_ledger::{HistoryEntry, LineActor};
-use countersign_mail::kind::MailKind;
+use countersign_mail::MailKind;
 use countersign_mail::queue::MailsAbout;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
