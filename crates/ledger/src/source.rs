@@ -27,8 +27,7 @@ use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
 use crate::stored_sales::StoredSales;
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
-use crate::texts::customers::newest_first;
-use crate::texts::{FoundTexts, table};
+use crate::texts::{FoundTexts, newest_first, table};
 
 /// The place of a store.
 #[derive(Clone, Copy, Debug)]

@@ -13,10 +13,9 @@ use chrono::{DateTime, Utc};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::backend_error::{BackendError, LedgerState};
 use crate::binding_batch::BindingBatch;
 use crate::command::{self, LedgerCommand, WaitingRequest};
-use crate::error::StoreError;
+use crate::error::{BackendError, LedgerState, StoreError};
 use crate::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 use crate::memory::BindingMemory;
 use crate::postgres::failure::{TransactionFailure, failure};
