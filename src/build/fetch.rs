@@ -13,7 +13,7 @@ use crate::build::git::repository::Repository;
 use crate::build::progress::Progress;
 use crate::build::side_by_side::side_by_side;
 use countersign_model::plugin::{self, Plugin};
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_registry::plugins::PluginEntry;
 
 /// How many remote repositories are fetched in parallel.

@@ -13,7 +13,7 @@ use crate::build::source::source_files::SourceFiles;
 use countersign_model::digest::Digest;
 use countersign_model::manifest::Manifest;
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::version::Version;
 use countersign_package::catalog::{Release, Releases};
 use countersign_package::mark::Places;

@@ -42,7 +42,7 @@ use countersign_package::entry_name::FolderName;
 use countersign_package::file_digest::digest_of;
 use countersign_package::normalize::normalize;
 use countersign_package::read_at::ReadAt;
-use countersign_package::release::pinned_keys;
+use countersign_package::release::contents;
 use countersign_package::writer::{FORM, Package};
 
 /// How many obstacles a message names; the rest is counted.
@@ -170,7 +170,7 @@ impl<'a> Packer<'a> {
                 (None, None) => return Err(Reason::PathAbsent(path.to_owned()).into()),
             };
             if !request.pinned.is_empty() {
-                absent_keys = open(Archive::check(out).and_then(|new| pinned_keys::absent(&new, request.pinned)))?;
+                absent_keys = open(Archive::check(out).and_then(|new| contents::absent_keys(&new, request.pinned)))?;
             }
             Ok(package)
         };

@@ -15,7 +15,7 @@ use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::source::source_tree::SourceTree as _;
 use crate::build::tags;
 use countersign_model::plugin::Plugin;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_package::catalog::Releases;
 use countersign_registry::plugins::PluginEntry;
 

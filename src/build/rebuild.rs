@@ -24,7 +24,7 @@ use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::manifest::Manifest;
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::version::Version;
 use countersign_package::catalog::{HostedPackage, Release, Releases};
 use countersign_package::file_digest::digest_of;

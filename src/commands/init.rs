@@ -18,7 +18,7 @@ use crate::commands::init::demo::DemoLicense;
 use crate::commands::init::files::{InitError, create_shops_folder};
 use crate::commands::{Exit, Failure, keys, output};
 use countersign_model::customer::CustomerAddress;
-use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted;
 use countersign_settings::config::{Config, PathSettings, ServeSettings};
 
 /// Create an instance in a folder

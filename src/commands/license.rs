@@ -29,9 +29,8 @@ use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, Modules};
 use countersign_model::license_key::LicenseId;
-use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::stderr;
+use countersign_model::text::{ErrorChain, stderr};
 use countersign_settings::config::Config;
 
 use crate::commands::store::{self, store_source};

@@ -15,8 +15,7 @@ use crate::commands::{Exit, Failure, output};
 use countersign_files::durable_file::{self, Access};
 use countersign_files::queue::Queue;
 use countersign_mail::account::MailAccountError;
-use countersign_mail::mail_queue_error::MailQueueError;
-use countersign_mail::queued_mail::{self, QueuedMail};
+use countersign_mail::queued_mail::{self, MailQueueError, QueuedMail};
 use countersign_mail::texts::{FILES, FOLDER, MailTextError};
 use countersign_settings::config::Config;
 

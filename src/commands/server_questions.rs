@@ -35,7 +35,7 @@ use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::token_answers::{ListedToken, TokenOrder, TokenReply};
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports};
 use countersign_model::license_key::LicenseId;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_settings::config::Config;

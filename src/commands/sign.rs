@@ -34,7 +34,7 @@ use countersign_model::release_key::ReleaseKey;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 use countersign_package::archive::Archive;
-use countersign_package::release::pinned_keys;
+use countersign_package::release::contents;
 use countersign_package::release::signatures::Signatures;
 use countersign_package::release::sshsig::Sshsig;
 use countersign_registry::left_behind::LeftBehind;
@@ -160,7 +160,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     };
     let own = key.as_ref().and_then(|key| key.key.as_ref());
     let left_behind = reach.left_behind(own, args.installed.as_deref(), config)?;
-    let absent = pinned_keys::absent(&archive, &decided.statement.pins.keys).map_err(Failure::input)?;
+    let absent = contents::absent_keys(&archive, &decided.statement.pins.keys).map_err(Failure::input)?;
     let absent_keys: Vec<_> = absent.iter().map(|key| known_as(key, signing)).collect();
     let mut document = Document {
         statement: &decided.statement,

@@ -7,7 +7,7 @@ use crate::commands::Failure;
 use countersign_ledger::{LedgerState, StoreError, StoreSource, StoredSales};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::stored_text::StoredText;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_settings::config::{Config, Paths};

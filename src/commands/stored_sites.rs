@@ -15,7 +15,7 @@ use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_settings::config::Config;
 
 /// The sites of each license, void ones included.

@@ -18,7 +18,7 @@ use crate::webhook::post::{PostError, post};
 use countersign_files::durable_file::{self, Access};
 use countersign_files::json_folder::JsonFolderError;
 use countersign_model::slug::Slug;
-use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_model::text::did_you_mean;
 use countersign_settings::config::{Config, WebhookConfig};
 use countersign_settings::keys::service_secrets::ServiceSecretError;
 use countersign_settings::keys::webhook_secrets::{self, WebhookSecret};

@@ -4,11 +4,10 @@
 
 use std::path::Path;
 
-use countersign_mail::kind::MailKind;
-use countersign_mail::made_up;
 use countersign_mail::texts::{MailTexts, RenderedMail};
+use countersign_mail::{MailKind, made_up};
 use countersign_model::plugin::Plugin;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 
 /// How many licenses the orders have that are shown.
 pub const ORDERS: [u8; 2] = [1, 3];

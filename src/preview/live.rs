@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use notify::event::{AccessKind, AccessMode};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::watch;
 
 use crate::build::draft::WatchedFolder;
 use crate::preview::snapshot::PreviewSnapshot;
 use crate::preview::target::Target;
+use countersign_files::watch::is_change;
 
 /// Files that are written one after the other are read together, this long after the last one.
 const QUIET: Duration = Duration::from_millis(40);
@@ -119,9 +119,4 @@ fn watcher(places: &[WatchedFolder], changed: &Sender<()>) -> Option<Recommended
         let _ = watcher.watch(&place.folder, mode);
     }
     Some(watcher)
-}
-
-/// Reading is not a change; the preview itself reads.
-fn is_change(event: &Event) -> bool {
-    !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
 }

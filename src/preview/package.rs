@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::build::draft::DraftPackage;
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_package::archive::Archive;
 use countersign_package::catalog::{Release, package_path};
 use countersign_package::difference::{FileSummary, PackageDifference, difference_of};

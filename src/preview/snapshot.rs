@@ -10,7 +10,7 @@ use crate::build::PluginState;
 use crate::build::draft::{self, Draft, WatchedFolder};
 use crate::preview::license_mail::LicenseMail;
 use crate::preview::target::Target;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_package::catalog::{ReleaseIndex, Releases, published_name};
 use countersign_registry::plugins::PluginEntry;
 

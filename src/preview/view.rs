@@ -14,7 +14,7 @@ use crate::preview::site::{Note, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
 use countersign_model::digest::Digest;
 use countersign_model::manifest::Manifest;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::version::Version;
 use countersign_package::catalog::{Release, published_manifest};
 

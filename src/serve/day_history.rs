@@ -17,9 +17,8 @@ use crate::serve::state::Service;
 use countersign_files::queue::QueueState;
 use countersign_ledger::{DayHistory, Ledger, NodeQueues, QueueCounts, StoreError};
 use countersign_mail::queue::MailCounts;
-use countersign_model::change_kind::ChangeKind;
 use countersign_model::day_counts::{DayCounts, DayLine};
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, ChangeScope, IssuedLicense};
 use countersign_model::license::License;
 use countersign_registry::offers::Offers;
 

@@ -17,10 +17,9 @@ use crate::serve::hooks::shop_questions::ShopQuestions;
 use countersign_files::spool::{Spool, SpoolError};
 use countersign_model::issued_license::Hex128;
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_settings::config::ShopConfig;
-use countersign_settings::keys::service_secrets::ServiceSecretError;
-use countersign_settings::keys::shop_secrets;
+use countersign_settings::keys::service_secrets::{self, ServiceSecretError};
 use countersign_shops::signature::{self, ShopSecret, SignatureError};
 
 /// How often a shop's failures are logged.
@@ -199,9 +198,9 @@ impl LogLimit {
 
 /// The secrets of a shop. Read each time, so that one that was replaced counts at once.
 fn secrets(shop: &ShopConfig) -> Result<Vec<ShopSecret>, ServiceSecretError> {
-    let lines = shop_secrets::read(&shop.secret_file)?;
+    let lines = service_secrets::read_shop(&shop.secret_file)?;
     let secrets = lines.iter().map(|line| ShopSecret::new(line)).collect::<Result<_, _>>();
-    secrets.map_err(|_| shop_secrets::not_a_secret(&shop.secret_file))
+    secrets.map_err(|_| service_secrets::not_a_shop_secret(&shop.secret_file))
 }
 
 /// Many more than the deliveries that are applied at once, so that two sales seldom share a turn.

@@ -6,8 +6,7 @@ use countersign_ledger::{Ledger, StoreError};
 use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::License;
-use countersign_model::order_reference::OrderReference;
-use countersign_model::stored_text::StoredText;
+use countersign_model::stored_text::{OrderReference, StoredText};
 
 use crate::serve::found_license::FoundLicense;
 

@@ -19,7 +19,7 @@ use crate::serve::background::{TimeSlice, lower_priority};
 use crate::serve::health::{Part, State};
 use crate::serve::state::Service;
 use countersign_model::digest::Digest;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::text::printable::Printable;
 use countersign_package::catalog::{self, HostedPackage, ReleaseIndex};
 

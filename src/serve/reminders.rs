@@ -18,9 +18,8 @@ use countersign_ledger::{
     FoundTexts, KnownFacts, Ledger, LedgerLicense, MOST_REMINDED, ReminderClaim, ReminderSwitch, StoreError,
 };
 use countersign_mail::address::MailAddress;
-use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_mail::queue::MailQueue;
-use countersign_mail::queued_mail::{QueuedMail, QueuedReminder};
+use countersign_mail::queued_mail::{MailQueueError, QueuedMail, QueuedReminder};
 use countersign_model::customer::{CustomerRow, LicenseMails, mails_name};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus};

@@ -17,7 +17,7 @@ use crate::serve::taken_releases::{SiteOutcome, TakenCount};
 use countersign_ledger::stored_reports::{ReportRange, StoredReports};
 use countersign_ledger::{RolloutChange, StoreError};
 use countersign_mail::address::MailAddress;
-use countersign_mail::mail_id::MailId;
+use countersign_mail::queued_mail::MailId;
 use countersign_mail::texts::RenderedMail;
 use countersign_model::binding::SiteReport;
 use countersign_model::day_counts::{DayCounts, DayLine, NamedCounts};

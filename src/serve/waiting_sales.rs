@@ -15,7 +15,7 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::sale::fact::Fact;
 use countersign_model::sale::grants::Remainder;
-use countersign_model::text::folded;
+use countersign_model::text::contains_folded;
 use countersign_settings::config::ShopConfig;
 use countersign_shops::event::Buyer;
 use countersign_shops::shop::Shop;
@@ -89,13 +89,13 @@ impl WaitingOrder {
         }
     }
 
-    /// Whether the number, the buyer or what was sold contains a text that is [`folded`](folded::folded). Every order contains the empty
+    /// Whether the number, the buyer or what was sold contains a text that is [`folded`](countersign_model::text::folded). Every order contains the empty
     /// text, also one of which nothing is known.
     pub(crate) fn contains(&self, wanted: &str, sees_customers: bool) -> bool {
         let buyer = [&self.buyer.name, &self.buyer.address];
         let buyer = buyer.into_iter().flatten().filter(|_| sees_customers);
         let mut texts = self.number.iter().chain(&self.sold).chain(buyer);
-        wanted.is_empty() || texts.any(|text| folded::contains(text, wanted))
+        wanted.is_empty() || texts.any(|text| contains_folded(text, wanted))
     }
 
     /// The prices of a sale of the ledger that no offer is for.

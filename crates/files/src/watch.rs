@@ -118,8 +118,8 @@ fn is_gone(error: &notify::Error) -> bool {
     }
 }
 
-/// Reading a file is not a change: builds and backups read files, too.
-fn is_change(event: &Event) -> bool {
+/// Reading a file is not a change: builds, backups and the preview read files, too.
+pub fn is_change(event: &Event) -> bool {
     !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
 }
 

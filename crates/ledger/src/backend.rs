@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
+use crate::error::BackendError;
 use crate::log::Position;
 use crate::postgres::nodes::NodeSecrets;
 use crate::sleep_watch::SleepWatch;

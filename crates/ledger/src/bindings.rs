@@ -9,10 +9,9 @@ use foldhash::fast::FixedState;
 
 use countersign_model::binding::{Binding, CheckIn, Stored};
 use countersign_model::download_key::DownloadKey;
-use countersign_model::host_index::HostIndex;
+use countersign_model::host_index::{HostIndex, SeatCounts};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_table::OfLicense;
-use countersign_model::seat_counts::SeatCounts;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
 

@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
-use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::command::{Answer, WaitingRequest};
-use crate::error::StoreError;
+use crate::error::{BackendError, StoreError};
 use crate::health::{CommitCounts, CommitStatus, LedgerFailure};
 use crate::memory::BindingMemory;
 use crate::pending::{LedgerLook, Message, QUEUE, TextRequest};

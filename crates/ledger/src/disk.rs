@@ -14,10 +14,9 @@ use std::{fs, io};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::backend::Backend;
-use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::checksum::BindingsChecksum;
-use crate::error::StoreError;
+use crate::error::{BackendError, StoreError};
 use crate::index::Index;
 use crate::ledger_tables::LedgerTables;
 use crate::lock::{self, StoreLock};

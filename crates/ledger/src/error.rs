@@ -1,11 +1,13 @@
-//! Errors of the store.
+//! Errors of the store and of its backends, with the state that they leave the log in: one word for metrics and `/readyz`.
 
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::backend_error::{BackendError, LedgerState};
-use crate::clock_lead::ClockLead;
+use chrono::TimeDelta;
+use strum::{EnumIter, IntoStaticStr};
+
 use crate::postgres::settings::SettingsError;
 
 /// The store's format: the ledger, and the index in a folder of its own.
@@ -126,5 +128,99 @@ impl StoreError {
             state: error.state,
             message: error.message,
         }
+    }
+}
+
+/// Why the log cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct BackendError {
+    /// Which kind of failure, for metrics.
+    pub state: LedgerState,
+    /// What failed, for the operator.
+    pub message: String,
+}
+
+impl From<io::Error> for BackendError {
+    fn from(error: io::Error) -> Self {
+        Self {
+            state: LedgerState::Disk,
+            message: error.to_string(),
+        }
+    }
+}
+
+/// The state of the log: what a metric and `/readyz` name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum LedgerState {
+    /// It can be written.
+    Ok,
+    /// A file cannot be written.
+    Disk,
+    /// No server of the database can be reached, or none answers in time.
+    Unreachable,
+    /// The database refuses this node: a wrong password, a missing right.
+    Refused,
+    /// Every server that answers is a standby, or takes no changes.
+    ReadOnly,
+    /// The tables are missing, or another version of countersign made them.
+    Schema,
+    /// A pooler gives each transaction another connection.
+    Pooler,
+    /// A line does not continue the chain.
+    Damaged,
+    /// A newer version of countersign wrote the log.
+    NewerVersion,
+    /// The log lacks lines that this node has read.
+    LinesLost,
+    /// This node's keys differ from those of the other nodes.
+    NodesDiffer,
+    /// Another node has the same name.
+    SameName,
+    /// It can be written, but this machine's clock differs from the database's.
+    ClockDiffers,
+    /// The store is closed.
+    Closed,
+}
+
+/// How far clocks may differ. Machines whose clocks the network sets differ by milliseconds.
+const TOLERANCE: TimeDelta = TimeDelta::seconds(10);
+
+/// How far a node's clock is ahead of the database's; positive where the node is ahead.
+///
+/// The times of lines are the database's, so seats do not depend on it. Statements have the node's time: a site that saw one of a
+/// node ahead refuses what others sign until time has caught up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockLead(pub TimeDelta);
+
+impl ClockLead {
+    /// Whether an operator has to set a clock.
+    pub fn is_too_much(&self) -> bool {
+        self.0.abs() > TOLERANCE
+    }
+}
+
+impl Display for ClockLead {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.num_seconds();
+        match seconds {
+            ..0 => write!(f, "{} s behind", -seconds),
+            _ => write!(f, "{seconds} s ahead of"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_told_and_a_few_are_tolerated() {
+        let lead = |seconds| ClockLead(TimeDelta::seconds(seconds));
+        assert_eq!(lead(3_600).to_string(), "3600 s ahead of");
+        assert_eq!(lead(-11).to_string(), "11 s behind");
+        let judged = [-11, -10, 0, 10, 11].map(|seconds| lead(seconds).is_too_much());
+        assert_eq!(judged, [true, false, false, false, true]);
     }
 }

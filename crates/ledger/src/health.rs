@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::backend_error::{BackendError, LedgerState};
-use crate::clock_lead::ClockLead;
-use crate::error::StoreError;
+use crate::error::{BackendError, ClockLead, LedgerState, StoreError};
 use crate::log::Position;
 use crate::sleep_watch::since_boot;
 use countersign_files::histogram::{Durations, Histogram};

@@ -28,11 +28,10 @@ use countersign_model::slug::Slug;
 
 use crate::adoptions::AdoptionRequest;
 use crate::backend::Backend;
-use crate::backend_error::LedgerState;
 use crate::bindings::BoundSites;
 use crate::command::{self, pending};
 use crate::customer_erasure::CustomerErasure;
-use crate::error::StoreError;
+use crate::error::{LedgerState, StoreError};
 use crate::group_commit::{self, GroupCommit};
 use crate::health::{Figures, StoreHealth};
 use crate::issued_licenses::LedgerLicense;
@@ -57,8 +56,7 @@ use crate::source::{self, LedgerPlace, StoreSource};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
 use crate::texts::customer_search::CustomerSearch;
-use crate::texts::customers::newest_first;
-use crate::texts::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::{ErasedText, FoundTexts, TextErasure, newest_first};
 use crate::token_changes::{TokenChange, TokenOutcome};
 use crate::{disk, postgres};
 

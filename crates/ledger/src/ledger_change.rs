@@ -8,8 +8,8 @@ use countersign_model::issued_license::{ChangeScope, IssueOrigin, IssuedLicense}
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NewRemarks};
+use countersign_model::stored_text::OrderReference;
 
 /// A license to issue or to change.
 #[derive(Clone, Debug)]

@@ -7,9 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::backend_error::{BackendError, LedgerState};
 use crate::disk;
-use crate::error::{NEWER, StoreError};
+use crate::error::{BackendError, LedgerState, NEWER, StoreError};
 use crate::log;
 use crate::log::record;
 use crate::postgres::shared_reader::SharedReader;

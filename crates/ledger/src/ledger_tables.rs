@@ -1,28 +1,29 @@
 //! What a ledger has, in tables: collected while it is read, kept in memory, and added to by a group commit.
 //!
-//! A kind of event is registered here and in [`record`](crate::log::record).
+//! A kind of event is registered here and in [`record`](crate::log::record). The tables of sales, reminders and handouts have files of their
+//! own.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use countersign_model::api_token::ApiToken;
-use countersign_model::digest::Digest;
-use countersign_model::issued_license::{ChangeScope, Hex128};
-use countersign_model::license_key::LicenseId;
-use countersign_model::name::Name;
-use countersign_model::site_claim::SiteClaim;
 
 use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::handout_table::HandoutTable;
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
-use crate::log::{ClaimEntry, ErasureEntry, VouchEntry};
+use crate::log::{ClaimEntry, ErasureEntry, RolloutEntry, SessionEntry, SessionMark, VouchEntry};
 use crate::reminder_table::ReminderTable;
-use crate::rollout_table::RolloutTable;
 use crate::sale_table::SaleTable;
-use crate::session_table::SessionTable;
+use countersign_model::api_token::ApiToken;
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::rollout::{PluginRollouts, Rollout};
+use countersign_model::site_claim::SiteClaim;
+use countersign_model::slug::Slug;
 
 /// Everything that a ledger has.
 #[derive(Debug, Default)]
@@ -282,5 +283,148 @@ impl ErasedCustomers {
     /// Every one.
     fn all(&self) -> Vec<ErasureEntry> {
         self.0.values().copied().collect()
+    }
+}
+
+/// The rollouts of each plugin that has some.
+#[derive(Debug, Default)]
+pub(crate) struct RolloutTable(BTreeMap<Slug, Arc<PluginRollouts>>);
+
+impl RolloutTable {
+    /// Takes the entry of the next line.
+    pub(crate) fn take(&mut self, entry: &RolloutEntry) {
+        let rollouts = self.0.entry(entry.slug.clone()).or_default();
+        Arc::make_mut(rollouts).take(&entry.version, entry.mark.clone());
+    }
+
+    /// Copies what memory has of the plugin of a line, unless it is here already: a line has only one step.
+    pub(crate) fn assume(&mut self, slug: &Slug, memory: &Self) {
+        if !self.0.contains_key(slug)
+            && let Some(rollouts) = memory.of(slug)
+        {
+            self.0.insert(slug.clone(), rollouts);
+        }
+    }
+
+    /// Those of a plugin; `None` if it has none.
+    pub(crate) fn of(&self, slug: &Slug) -> Option<Arc<PluginRollouts>> {
+        self.0.get(slug).cloned()
+    }
+
+    /// Every step; those of one release in their order.
+    pub(crate) fn entries(&self) -> Vec<RolloutEntry> {
+        let mut entries = Vec::new();
+        for (slug, rollouts) in &self.0 {
+            for rollout in rollouts.iter() {
+                entries.extend(rollout.marks.iter().map(|mark| RolloutEntry {
+                    slug: slug.clone(),
+                    version: rollout.version.clone(),
+                    mark: mark.clone(),
+                }));
+            }
+        }
+        entries
+    }
+
+    /// The steps that `other` lacks.
+    pub(crate) fn lost(&self, other: &Self) -> Vec<RolloutEntry> {
+        let mut entries = self.entries();
+        let mut seen: HashMap<_, usize> = HashMap::new();
+        entries.retain(|entry| {
+            let known = other.of(&entry.slug);
+            let known = known.as_ref().and_then(|rollouts| rollouts.of(&entry.version));
+            let of_step = |rollout: &Rollout| rollout.marks.iter().filter(|mark| mark.step == entry.mark.step).count();
+            // A step that was appended again has another time, so steps of a kind are counted.
+            let count = seen
+                .entry((entry.slug.clone(), entry.version.clone(), entry.mark.step))
+                .or_default();
+            *count += 1;
+            *count > known.map_or(0, of_step)
+        });
+        entries
+    }
+}
+
+/// Ended sessions are dropped when there are this many, and then when there are twice as many as stayed.
+const FEW_SESSIONS: usize = 1_024;
+
+/// The sessions and codes of pages that ended early, as long as they would last.
+#[derive(Debug, Default)]
+pub(crate) struct SessionTable {
+    entries: HashMap<SessionMark, SessionEntry>,
+    /// So many stayed when entries were dropped last.
+    stayed: usize,
+    newest: DateTime<Utc>,
+}
+
+impl SessionTable {
+    /// Takes the entry of the next line.
+    pub(crate) fn take(&mut self, entry: SessionEntry) {
+        self.newest = self.newest.max(entry.time);
+        self.entries.insert(entry.mark, entry);
+        if self.entries.len() >= FEW_SESSIONS.max(2 * self.stayed) {
+            let newest = self.newest;
+            self.entries.retain(|_, entry| entry.matters_at(newest));
+            self.stayed = self.entries.len();
+        }
+    }
+
+    /// Whether this ended early.
+    pub(crate) fn has(&self, mark: SessionMark) -> bool {
+        self.entries.contains_key(&mark)
+    }
+
+    /// When all sessions of an owner ended last.
+    pub(crate) fn owner_ended(&self, owner: Hex128) -> Option<DateTime<Utc>> {
+        self.entries.get(&SessionMark::Owner(owner)).map(|entry| entry.time)
+    }
+
+    /// Every entry, the oldest first.
+    pub(crate) fn entries(&self) -> Vec<SessionEntry> {
+        let mut entries: Vec<_> = self.entries.values().copied().collect();
+        entries.sort_unstable_by_key(|entry| (entry.time, entry.mark));
+        entries
+    }
+
+    /// Whether this ended early, then or later.
+    pub(crate) fn has_since(&self, entry: &SessionEntry) -> bool {
+        let known = self.entries.get(&entry.mark);
+        known.is_some_and(|known| known.time >= entry.time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    #[test]
+    fn the_table_knows_what_may_still_be_asked_for_and_does_not_grow() {
+        let mut table = SessionTable::default();
+        let entry = |number: u16| {
+            let mut id = [0; 16];
+            id[..2].copy_from_slice(&number.to_be_bytes());
+            let time = DateTime::UNIX_EPOCH + TimeDelta::minutes(i64::from(number));
+            SessionEntry {
+                mark: SessionMark::Code(Hex128(id)),
+                until: time + TimeDelta::minutes(15),
+                time,
+            }
+        };
+        for number in 0..20_000 {
+            table.take(entry(number));
+        }
+        assert!(table.entries.len() < 2 * FEW_SESSIONS, "{}", table.entries.len());
+        assert!(table.has(entry(19_999).mark) && table.has(entry(19_930).mark) && !table.has(entry(0).mark));
+        let mut log = SessionTable::default();
+        for entry in table.entries().into_iter().skip(3) {
+            log.take(entry);
+        }
+        let lost = |entry: &SessionEntry| !log.has_since(entry);
+        assert_eq!(
+            table.entries().into_iter().filter(lost).collect::<Vec<_>>(),
+            table.entries()[..3]
+        );
     }
 }

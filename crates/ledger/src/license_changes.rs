@@ -8,8 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use countersign_model::binding::Binding;
-use countersign_model::change_kind::ChangeKind;
-use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus};
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::remarks::{Author, Remarks};

@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
 use countersign_model::binding::{Binding, Stored};
-use countersign_model::change_kind::ChangeKind;
-use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::Remarks;
 use countersign_model::site_host::SiteHost;
+use countersign_model::stored_text::OrderReference;
 
 use crate::bindings::BoundSites;
 use crate::command::{CommitTurn, LedgerCommand};

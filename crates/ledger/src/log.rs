@@ -39,7 +39,6 @@ mod handed_line;
 pub(crate) mod license_line;
 mod license_words;
 pub(crate) mod line_event;
-mod line_members;
 mod position;
 pub mod reader;
 pub mod record;

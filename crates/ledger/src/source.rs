@@ -15,7 +15,7 @@ use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{self, SiteRelease};
 use countersign_model::stored_text::StoredText;
-use countersign_model::text::folded::folded;
+use countersign_model::text::folded;
 
 use crate::error::StoreError;
 use crate::index::SiteReports;
@@ -27,8 +27,7 @@ use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
 use crate::stored_sales::StoredSales;
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
-use crate::texts::customers::newest_first;
-use crate::texts::{FoundTexts, table};
+use crate::texts::{FoundTexts, newest_first, table};
 
 /// The place of a store.
 #[derive(Clone, Copy, Debug)]

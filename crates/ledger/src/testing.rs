@@ -1,4 +1,4 @@
-//! Licenses of the ledger, for tests.
+//! Licenses and lines of the ledger, for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate};
 
 use countersign_model::api_token::ApiToken;
-use countersign_model::change_kind::ChangeKind;
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::{LicenseTerm, QuantityMeaning, ShopId};
 use countersign_model::sale::fact::{Fact, PaidLine, Payment};
 use countersign_model::sale::terms::Terms;
 
-use crate::log::SoldTerms;
+use crate::log::record::{LedgerEvent, LedgerRecord};
+use crate::log::{Position, SoldTerms};
 
 /// A license that the token `shop` issued.
 pub(crate) fn issued(number: u8) -> IssuedLicense {
@@ -109,4 +109,20 @@ pub(crate) fn sold_terms(number: u8) -> SoldTerms {
             staging_sites: None,
         },
     }
+}
+
+/// The first line of a ledger, with this event. It is canonical JSON, and is read back as what it was.
+pub(crate) fn written(change: LedgerEvent) -> String {
+    let record = LedgerRecord {
+        previous: Position::genesis(),
+        synced: 0,
+        change,
+    };
+    let mut line = Vec::new();
+    record.write(&mut line).unwrap();
+    let line = String::from_utf8(line).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(serde_json_canonicalizer::to_string(&value).unwrap() + "\n", line);
+    assert_eq!(LedgerRecord::read(line.as_bytes()).unwrap(), record);
+    line
 }

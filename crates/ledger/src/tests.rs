@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::backend::Backend;
-use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::bindings::BindingsRef;
 use crate::checksum::BindingsByLicense;
 use crate::command::{WaitingRequest, waiting};
+use crate::error::BackendError;
 use crate::ledger_tables::LedgerTables;
 use crate::log::LedgerEntry;
 use crate::log::record::LedgerEvent;

@@ -3,20 +3,16 @@
 //! [`queue`] takes an address and the ids of licenses, and keeps them until the mail server has the mail; [`sending`] sends.
 //!
 //! [`account`] has the settings, [`texts`] what a mail says, [`message`] the mail, and [`connection`] brings it to the mail
-//! server. [`post`] does that for one mail that nothing keeps.
+//! server. [`sending::send_one`] does that for one mail that nothing keeps.
 
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod address;
 mod connection;
-pub mod kind;
 pub mod made_up;
-pub mod mail_id;
 pub mod mail_log;
-pub mod mail_queue_error;
 mod message;
-pub mod post;
 pub mod queue;
 pub mod queued_mail;
 pub mod send_error;
@@ -26,7 +22,7 @@ mod stream;
 pub mod texts;
 mod values;
 
-pub use values::{MailContent, MailedLicense, MailedReminder, MailedSite};
+pub use values::{MailContent, MailKind, MailedLicense, MailedReminder, MailedSite};
 
 /// Why no mail is sent where [`account`] has no settings.
 pub const NO_MAIL_SERVER: &str = "there is no mail server";

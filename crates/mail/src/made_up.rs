@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{Days, NaiveDate, Utc};
 
-use crate::kind::MailKind;
+use crate::values::MailKind;
 use crate::{MailContent, MailedLicense, MailedReminder, MailedSite};
 use countersign_model::language::Language;
 use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};

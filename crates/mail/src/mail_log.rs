@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::MailKind;
 use crate::queued_mail::QueuedMail;
+use crate::values::MailKind;
 use countersign_files::durable_file::{self, Access};
 use countersign_files::{line_search, regular_file};
 use countersign_model::license_key::LicenseId;

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::account::MailAccount;
 use crate::address::MailAddress;
-use crate::mail_id::MailId;
+use crate::queued_mail::MailId;
 use crate::texts::RenderedMail;
 
 /// A mail with its envelope.

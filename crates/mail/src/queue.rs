@@ -11,10 +11,8 @@ use chrono::{DateTime, Utc};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::address::MailAddress;
-use crate::mail_id::MailId;
 use crate::mail_log::{LoggedMail, MailLog};
-use crate::mail_queue_error::{MAX_MAILS, MailQueueError};
-use crate::queued_mail::{self, QueuedMail};
+use crate::queued_mail::{self, MAX_MAILS, MailId, MailQueueError, QueuedMail};
 use crate::sent_mails::SentMails;
 use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, Queued};

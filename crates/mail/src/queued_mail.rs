@@ -1,17 +1,18 @@
-//! A mail that waits: to whom, and of which licenses. Never a key.
+//! A mail that waits: its name, to whom it goes, and of which licenses. Never a key. Also why a mail is not in the queue.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::address::MailAddress;
-use crate::kind::MailKind;
-use crate::mail_id::MailId;
-use crate::mail_queue_error::MailQueueError;
+use crate::values::MailKind;
+use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::QueueItem;
-use countersign_model::issued_license::Hex128;
+use countersign_model::issued_license::{Hex128, NotHex128};
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
 use countersign_model::site_host::SiteHost;
@@ -173,6 +174,69 @@ pub(super) fn wait(attempts: u32, first: Duration) -> Option<Duration> {
     (attempts + 1 < MAX_ATTEMPTS).then_some(doubled.min(QueuedMail::LONGEST_WAIT))
 }
 
+/// What is hashed in front of the event's id, so that no other digest of it is the same.
+const LABEL: &str = "countersign mail\n";
+
+/// 16 bytes of a SHA-256 of the event's id; written as 32 lower-case hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct MailId(Hex128);
+
+impl MailId {
+    /// The mail of an event.
+    pub fn of_event(event: &str) -> Self {
+        Self(Hex128::of_words(LABEL, format_args!("{event}")))
+    }
+
+    /// Its Message-ID (RFC 5322, section 3.6.4); `domain` is the sender's.
+    pub(super) fn message_id(self, domain: &str) -> String {
+        format!("<{self}@{domain}>")
+    }
+}
+
+impl FromStr for MailId {
+    type Err = NotHex128;
+
+    fn from_str(text: &str) -> Result<Self, NotHex128> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for MailId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The most mails that wait, and the most that are parked.
+pub const MAX_MAILS: usize = 10_000;
+
+/// Why a mail is not kept or cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MailQueueError {
+    /// The disk fails, or a file is damaged.
+    #[error(transparent)]
+    Folder(#[from] JsonFolderError),
+    /// Too many wait.
+    #[error("{}: {MAX_MAILS} mails wait already", .0.display())]
+    Full(PathBuf),
+    /// It has no license, too many, or no usable name of its event.
+    #[error("not a mail: it needs 1 to 100 licenses, and an event's id of 1 to 200 bytes")]
+    Malformed,
+}
+
+impl MailQueueError {
+    /// What to do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Folder(JsonFolderError::Io { .. }) => "run this as the server's user, and look at the disk's space",
+            Self::Full(_) => "look at `countersign mail parked list --all` and at the mail server",
+            Self::Folder(JsonFolderError::Damaged(_)) => "look at the file, and delete it",
+            Self::Malformed => "report this error with your version",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -261,5 +325,17 @@ mod tests {
                 "{count} {event}"
             );
         }
+    }
+
+    #[test]
+    fn an_event_has_one_mail_and_another_event_another() {
+        let id = MailId::of_event("evt_1");
+        assert_eq!(id, MailId::of_event("evt_1"));
+        assert_ne!(id, MailId::of_event("evt_2"));
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(
+            id.message_id("acme.example"),
+            "<".to_owned() + &id.to_string() + "@acme.example>"
+        );
     }
 }

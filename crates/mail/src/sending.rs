@@ -1,6 +1,7 @@
 //! The work of the thread that sends: looks at the queue, makes each mail that is due, and brings it to the mail server.
 //!
 //! A mail that is not taken waits, or is parked. Where the mail server itself fails, all mails wait, and the log says so once.
+//! [`send_one`] sends a mail that nothing keeps, and waits for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -14,16 +15,14 @@ use crossbeam_channel::{Receiver, bounded};
 use tokio::runtime::Runtime;
 
 use crate::account::MailAccount;
+use crate::address::MailAddress;
 use crate::connection::MailConnection;
-use crate::kind::MailKind;
-use crate::mail_id::MailId;
-use crate::mail_queue_error::MAX_MAILS;
 use crate::message::OutgoingMail;
 use crate::queue::MailQueue;
-use crate::queued_mail::{self, QueuedMail};
+use crate::queued_mail::{self, MAX_MAILS, MailId, QueuedMail};
 use crate::send_error::SendError;
-use crate::texts::MailTexts;
-use crate::values::MailContent;
+use crate::texts::{MailTexts, RenderedMail};
+use crate::values::{MailContent, MailKind};
 use countersign_files::queue::{QueueState, QueueView, Queued};
 use countersign_model::license_key::LicenseId;
 
@@ -401,4 +400,37 @@ pub trait LicenseSource: Send + Sync {
     /// # Errors
     /// Why it is not known now. It is tried again.
     fn content(&self, mail: &Queued<QueuedMail>) -> Result<Result<MailContent, &'static str>, &'static str>;
+}
+
+/// The whole mail, as a mail server gets it.
+///
+/// # Errors
+/// [`SendError::Unmade`].
+pub fn whole_mail(
+    account: &MailAccount,
+    to: &MailAddress,
+    id: MailId,
+    date: DateTime<Utc>,
+    said: &RenderedMail,
+) -> Result<String, SendError> {
+    let mail = OutgoingMail::new(account, to, id, date, said).map_err(SendError::Unmade)?;
+    Ok(String::from_utf8_lossy(&mail.bytes).into_owned())
+}
+
+/// Sends one mail over a connection of its own.
+///
+/// # Errors
+/// The server did not take it.
+pub async fn send_one(
+    account: &MailAccount,
+    to: &MailAddress,
+    id: MailId,
+    date: DateTime<Utc>,
+    said: &RenderedMail,
+) -> Result<(), SendError> {
+    let mail = OutgoingMail::new(account, to, id, date, said).map_err(SendError::Unmade)?;
+    let mut connection = MailConnection::open(account).await?;
+    connection.send(&mail).await?;
+    connection.quit().await;
+    Ok(())
 }

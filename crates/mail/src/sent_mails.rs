@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::mail_id::MailId;
+use crate::queued_mail::MailId;
 use countersign_files::durable_file::{self, Access};
 use countersign_files::regular_file;
 

@@ -12,9 +12,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
-use crate::kind::MailKind;
 use crate::made_up;
-use crate::values::{MailContent, MailValues};
+use crate::values::{MailContent, MailKind, MailValues};
 use countersign_files::regular_file;
 use countersign_model::language::Language;
 

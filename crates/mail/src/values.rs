@@ -1,9 +1,8 @@
-//! What the texts of a mail can show of a license.
+//! What a mail is about, and what its texts can show of a license.
 
 use chrono::NaiveDate;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::kind::MailKind;
 use countersign_model::language::Language;
 use countersign_model::license::{License, SiteLimit};
 use countersign_model::license_key::LicenseKey;
@@ -200,4 +199,23 @@ impl<'a> LicenseValues<'a> {
             upgrade_url: mailed.links.upgrade.as_deref(),
         }
     }
+}
+
+/// What a mail is about. Each kind has texts of its own, in as many languages as the vendor writes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::EnumString, strum::IntoStaticStr, Serialize, Deserialize,
+)]
+#[strum(serialize_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
+pub enum MailKind {
+    /// License keys.
+    License,
+    /// The pages with first copies, without a key.
+    Download,
+    /// Licenses that end soon.
+    ReminderBefore,
+    /// Licenses that have ended.
+    ReminderAfter,
+    /// A site that was installed again.
+    SiteClaimed,
 }

@@ -11,10 +11,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::binding::Stored;
-use crate::change_kind::ChangeKind;
-use crate::digest::Digest;
-use crate::hex128::Hex128;
-use crate::issued_license::{ChangeScope, IssueOrigin, IssuedLicense};
+use crate::digest::{Digest, Hex128};
+use crate::issued_license::{ChangeKind, ChangeScope, IssueOrigin, IssuedLicense};
 use crate::license::{License, LicenseStatus, Modules, SiteLimit};
 use crate::license_key::LicenseId;
 use crate::license_step::after;

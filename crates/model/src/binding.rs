@@ -6,9 +6,8 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::download_key::DownloadKey;
-use crate::host_index::Hosted;
+use crate::host_index::{Hosted, SeatCounts};
 use crate::license_key::LicenseKey;
-use crate::seat_counts::SeatCounts;
 use crate::site_host::SiteHost;
 use crate::site_release::{ReleaseHash, ReleaseState, SiteRelease};
 use crate::slug::Slug;

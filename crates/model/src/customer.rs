@@ -14,7 +14,7 @@ use url::Host;
 use crate::issued_license::{ChangeScope, Hex128};
 use crate::language::Language;
 use crate::license_key::{LicenseId, LicenseKey};
-use crate::text::folded;
+use crate::text::contains_folded;
 
 /// The longest address, in bytes (RFC 5321, section 4.5.3.1.3).
 const MAX_ADDRESS: usize = 254;
@@ -181,9 +181,9 @@ impl CustomerRow {
         }
     }
 
-    /// Whether address or name contain this text, which is [`folded`](folded::folded).
+    /// Whether address or name contain this text, which is [`folded`](crate::text::folded).
     pub fn contains(&self, text: &str) -> bool {
-        let has = |part: &Option<Box<str>>| part.as_ref().is_some_and(|part| folded::contains(part, text));
+        let has = |part: &Option<Box<str>>| part.as_ref().is_some_and(|part| contains_folded(part, text));
         has(&self.address) || has(&self.name)
     }
 }
@@ -328,7 +328,7 @@ mod tests {
             unsubscribed: false,
         };
         assert!(!format!("{row:?}").contains("nna"));
-        assert!(row.contains("a@exa") && row.contains(&folded::folded("\u{c4}RGER")) && !row.contains("bert"));
+        assert!(row.contains("a@exa") && row.contains(&crate::text::folded("\u{c4}RGER")) && !row.contains("bert"));
         let hashed = CustomerRow {
             address: None,
             name: None,

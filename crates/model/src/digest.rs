@@ -1,6 +1,7 @@
-//! SHA-256 digests, as bytes and as 64 lower-case hex digits.
+//! SHA-256 digests as 64 lower-case hex digits, and numbers of 128 bits as 32.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
@@ -58,6 +59,31 @@ pub struct NotADigest;
 
 hex_text!(Digest, 32, NotADigest);
 
+/// 16 bytes, written as 32 lower-case hex digits: a salt, or the first half of a SHA-256 or an HMAC-SHA256.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hex128(pub [u8; 16]);
+
+/// The text is not 32 lower-case hex digits.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("expected 32 lower-case hex digits")]
+pub struct NotHex128;
+
+hex_text!(Hex128, 16, NotHex128);
+
+impl Hex128 {
+    /// The first half of the SHA-256 of these words. `label` tells one use from another.
+    pub fn of_words(label: &str, words: fmt::Arguments<'_>) -> Self {
+        Self::first_half(Digest::of(format!("{label}{words}").as_bytes()))
+    }
+
+    /// The first half of a SHA-256.
+    pub fn first_half(digest: Digest) -> Self {
+        let mut half = [0; 16];
+        half.copy_from_slice(&digest.as_bytes()[..16]);
+        Self(half)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +119,16 @@ mod tests {
             let mut b = b;
             b[..same].copy_from_slice(&a[..same]);
             proptest::prop_assert_eq!(Digest::from_bytes(a).cmp(&Digest::from_bytes(b)), a.cmp(&b));
+        }
+    }
+
+    #[test]
+    fn sixteen_bytes_have_one_spelling() {
+        let text = "00112233445566778899aabbccddeeff";
+        assert_eq!(text.parse::<Hex128>().unwrap().to_string(), text);
+        let prefixed = format!("0x{}", &text[2..]);
+        for bad in [&text[1..], &text.to_uppercase(), &prefixed, ""] {
+            assert_eq!(bad.parse::<Hex128>(), Err(NotHex128), "{bad}");
         }
     }
 }

@@ -6,10 +6,11 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
+use chrono::{DateTime, Days, NaiveDate, Utc};
 
 use crate::download_key::DownloadKey;
 use crate::license_key::LicenseId;
+use crate::period::midnight_after;
 use crate::release_rules::VersionLine;
 use crate::site_host::SiteHost;
 
@@ -46,15 +47,11 @@ pub struct DownloadLink {
 impl DownloadLink {
     /// A link for a site that asks on `day`.
     pub fn new(key: &DownloadKey, license: &LicenseId, host: &SiteHost, day: NaiveDate) -> Self {
-        let midnight = day
-            .checked_add_days(Days::new(MIDNIGHTS))
-            .unwrap_or(day)
-            .and_time(NaiveTime::MIN);
         let bytes = license.as_bytes();
         Self {
             license: std::array::from_fn(|at| bytes[at]),
             host_tag: key.host_tag(host),
-            expires: midnight.and_utc(),
+            expires: midnight_after(day, MIDNIGHTS),
             line: None,
         }
     }

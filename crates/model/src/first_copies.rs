@@ -3,8 +3,10 @@
 //! It is telemetry, kept beside what sites report. The limits rest on it and on what a node remembers, so that they are
 //! approximate where several nodes give copies at the same moment. `countersign review` lists what is odd.
 
-use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
+
+use crate::period::midnight_after;
 
 /// The days that count, the current one among them.
 pub const DAYS: u32 = 14;
@@ -189,11 +191,6 @@ impl FirstCopies {
         let is_recent = |time: DateTime<Utc>| (now - time).num_days() < i64::from(DAYS);
         self.networks(now) > MANY_NETWORKS || self.refused.is_some_and(is_recent)
     }
-}
-
-fn midnight_after(day: NaiveDate, days: u64) -> DateTime<Utc> {
-    let midnight = day.checked_add_days(Days::new(days)).unwrap_or(day);
-    midnight.and_time(NaiveTime::MIN).and_utc()
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //! [`download_link`](crate::download_link), with version 2, the tag of no host, and a MAC over nothing else: it is for every plugin
 //! that the license covers. It is not stored, and cannot be revoked: the server checks everything again at each use.
 
-use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
+use chrono::{DateTime, Days, NaiveDate, Utc};
 
 use crate::download_key::DownloadKey;
 use crate::download_link::TokenFields;
 use crate::license_key::LicenseId;
+use crate::period::midnight_after;
 
 /// The version of the token format.
 const FORM: u8 = 2;
@@ -57,14 +58,10 @@ pub struct FirstCopyLink {
 impl FirstCopyLink {
     /// A link that is mailed on `day`.
     pub fn new(license: &LicenseId, day: NaiveDate) -> Self {
-        let midnight = day
-            .checked_add_days(Days::new(MIDNIGHTS))
-            .unwrap_or(day)
-            .and_time(NaiveTime::MIN);
         let bytes = license.as_bytes();
         Self {
             license: std::array::from_fn(|at| bytes[at]),
-            expires: midnight.and_utc(),
+            expires: midnight_after(day, MIDNIGHTS),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{Datelike as _, Days, Months, NaiveDate};
+use chrono::{DateTime, Datelike as _, Days, Months, NaiveDate, NaiveTime, Utc};
 use serde::{Deserialize as _, Deserializer};
 
 /// The last day of a license that never ends, and the latest of all: later years have five digits.
@@ -25,6 +25,12 @@ pub fn last_day(day: NaiveDate) -> Option<NaiveDate> {
 pub fn deserialize_last_day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NaiveDate, D::Error> {
     let day = NaiveDate::deserialize(deserializer)?;
     last_day(day).ok_or_else(|| serde::de::Error::custom("the year is not from 1 to 9999"))
+}
+
+/// The midnight (UTC) that so many days after `day` begin with; that of `day` itself where the calendar ends.
+pub(crate) fn midnight_after(day: NaiveDate, days: u64) -> DateTime<Utc> {
+    let midnight = day.checked_add_days(Days::new(days)).unwrap_or(day);
+    midnight.and_time(NaiveTime::MIN).and_utc()
 }
 
 /// A period of the calendar: `30d`, `2w`, `6m`, `1y`.

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::checked_text::checked_text;
-use crate::hex128::Hex128;
+use crate::digest::Hex128;
 use crate::license_key::LicenseKey;
 use crate::sale::edits::Sold;
 use crate::text::printable::is_unsafe;

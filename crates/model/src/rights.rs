@@ -2,7 +2,7 @@
 //!
 //! They are one member of a ledger line, of an order and of a license's digest. Files, requests, answers and histories read, write
 //! and name their fields by this module, so a right that is added here is in all of them. The flags of the commands are in
-//! `commands/license/rights_flags.rs`.
+//! `commands/license/arguments.rs`.
 
 use std::collections::BTreeSet;
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::channel::Channel;
-use crate::hex128::Hex128;
+use crate::digest::Hex128;
 use crate::version::Version;
 
 /// The most steps of a rollout.

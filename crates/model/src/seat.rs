@@ -13,9 +13,8 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 
 use crate::binding::{Binding, Stored};
-use crate::host_index::FEW;
+use crate::host_index::{FEW, SeatCounts};
 use crate::license::{License, SiteLimit};
-use crate::seat_counts::SeatCounts;
 use crate::site_host::SiteHost;
 use crate::staging_hosts::{StagingHosts, StagingRule};
 

@@ -6,8 +6,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
+use crate::digest::Hex128;
 use crate::download_key::DownloadKey;
-use crate::hex128::Hex128;
 
 /// The path of the pages, before the token.
 pub const PATH: &str = "/unsubscribe/";

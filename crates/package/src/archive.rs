@@ -10,7 +10,6 @@
 mod central;
 mod content;
 mod end;
-mod entry;
 mod extra;
 mod local;
 pub mod refusal;
@@ -24,8 +23,7 @@ use super::read_at::ReadAt;
 use super::{MAX_PACKED, MAX_RATIO, MAX_UNPACKED};
 use countersign_files::regular_file;
 
-pub use content::EntryReader;
-pub use entry::ArchiveEntry;
+pub use content::{ArchiveEntry, EntryReader};
 pub use refusal::{ArchiveError, ArchiveRefusal};
 
 /// An archive whose structure, names and contents were checked.
@@ -117,7 +115,7 @@ impl<R: ReadAt> Archive<R> {
         let mut bytes = Vec::new();
         self.content(entry)
             .read_to_end(&mut bytes)
-            .map_err(|error| ArchiveError::of_content(entry, error))?;
+            .map_err(|error| ArchiveError::of_content(&entry.name, error))?;
         Ok(bytes)
     }
 
@@ -129,7 +127,7 @@ impl<R: ReadAt> Archive<R> {
     pub fn read_start(&self, entry: &ArchiveEntry, limit: u64) -> Result<Vec<u8>, ArchiveError> {
         let mut bytes = Vec::new();
         let content = self.content(entry).take(limit).read_to_end(&mut bytes);
-        content.map_err(|error| ArchiveError::of_content(entry, error))?;
+        content.map_err(|error| ArchiveError::of_content(&entry.name, error))?;
         Ok(bytes)
     }
 
@@ -140,7 +138,9 @@ impl<R: ReadAt> Archive<R> {
     /// As [`read`](Self::read), and if `out` fails.
     pub fn copy_to(&self, entry: &ArchiveEntry, out: &mut impl io::Write) -> Result<(), ArchiveError> {
         let copied = io::copy(&mut self.content(entry), out);
-        copied.map(drop).map_err(|error| ArchiveError::of_content(entry, error))
+        copied
+            .map(drop)
+            .map_err(|error| ArchiveError::of_content(&entry.name, error))
     }
 
     fn check_contents(&self) -> Result<(), ArchiveError> {

@@ -1,15 +1,13 @@
 //! The catalog: the latest release of each plugin and channel in `releases/`, and the packages of all releases, in memory.
 //!
 //! It is loaded and replaced as a whole: if a latest manifest has the wrong digest, such as a torn one, the server keeps
-//! the catalog it has. `layout` has the paths; [`ReleaseIndex`] lists what is published. The server reads through
+//! the catalog it has. [`ReleaseIndex`] lists what is published, and `index` has the paths, too. The server reads through
 //! [`Catalog::load`], and gets manifests and packages only with an [`Entitlement`].
 
 mod composer;
 mod error;
 mod index;
-mod layout;
-mod link_places;
-mod published_name;
+mod manifest;
 mod verify;
 
 use std::collections::HashMap;
@@ -30,18 +28,16 @@ use countersign_model::release_list::ReleaseList;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
-use published_name::name_in;
+use manifest::{name_in, read_manifest};
 
 pub use composer::{ComposerRelease, CopyDigests};
 pub use error::CatalogError;
 pub use index::{
-    HeldPackage, HostedPackage, PublishedRelease, Release, ReleaseIndex, Releases, RemovedReleases, SignedStatement,
-    removed_releases,
+    HeldPackage, HostedPackage, MAX_INDEX, MAX_MANIFEST, PublishedRelease, Release, ReleaseIndex, Releases,
+    RemovedReleases, SignedStatement, index_path, manifest_path, package_path, removed_path, removed_releases,
 };
-pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_path, removed_path};
-pub use link_places::LinkPlaces;
-pub use published_name::published_name;
-pub use verify::{published_manifest, verify_all, verify_package, verify_packages};
+pub use manifest::{LinkPlaces, published_manifest, published_name};
+pub use verify::{verify_all, verify_package, verify_packages};
 
 /// The latest releases of each plugin, and the packages of all releases.
 #[derive(Debug, Default)]
@@ -222,7 +218,7 @@ impl Catalog {
         if let Some(read) = listed.get() {
             return Ok(read.as_ref());
         }
-        let bytes = verify::read_manifest(&self.root, slug, version, &release.manifest)?;
+        let bytes = read_manifest(&self.root, slug, version, &release.manifest)?;
         let read = serde_json::from_slice(&bytes).ok();
         Ok(listed.get_or_init(|| read).as_ref())
     }
@@ -402,7 +398,7 @@ fn offered(root: &Path, slug: &Slug, release: &PublishedRelease, is_hosted: bool
         security,
         manifest,
     } = release;
-    let manifest = Bytes::from(verify::read_manifest(root, slug, version, manifest)?);
+    let manifest = Bytes::from(read_manifest(root, slug, version, manifest)?);
     let links = match is_hosted {
         false => None,
         true => Some(LinkPlaces::of(&manifest).ok_or_else(|| CatalogError::Links {

@@ -26,7 +26,6 @@ pub mod writer;
 
 pub mod collision;
 mod deflate;
-mod dos_time;
 mod format;
 
 /// The most entries of a package, with the mark: the limit without zip64.

@@ -51,7 +51,7 @@ pub fn normalize<R: ReadAt, W: Write + Seek>(
         let added = writer.add(name, file.size, || Ok(archive.content(file)));
         added.map_err(|error| match error {
             WriteError::Read { source, .. } if is_refusal(&source) => {
-                NormalizeError::Archive(ArchiveError::of_content(file, source))
+                NormalizeError::Archive(ArchiveError::of_content(&file.name, source))
             }
             error => NormalizeError::Write(error),
         })?;

@@ -12,9 +12,8 @@ use uuid::Uuid;
 
 use super::collision::{self, Collision};
 use super::deflate::{CopyError, Deflater};
-use super::dos_time::DosTime;
 use super::entry_name::{EntryName, FolderName, NameError};
-use super::format::{CENTRAL_CRC_AT, LOCAL_CRC_AT, LOCAL_LENGTH, Record, end_record, method};
+use super::format::{CENTRAL_CRC_AT, DosTime, LOCAL_CRC_AT, LOCAL_LENGTH, Record, end_record, method};
 use super::mark::{self, Places};
 use super::{MAX_ENTRIES, MAX_PACKED, MAX_RATIO, MAX_UNPACKED};
 

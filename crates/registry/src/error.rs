@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use crate::git::RevisionError;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::short_message::short_message;
+use countersign_model::text::short_message;
 
 /// Why the registry cannot be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -5,9 +5,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::dir_entry::{DirEntry, EntryKind};
 use crate::error::{Diagnostic, RegistryError};
-use crate::git::Revision;
+use crate::git::{EntryKind, Revision};
 use crate::lines::{ByteSource, LineReader, MEBIBYTE};
 use countersign_files::regular_file;
 
@@ -22,6 +21,17 @@ const MAX_ENTRY: u64 = MEBIBYTE;
 
 /// Size limit of a JSONL file with one license a line.
 const MAX_JSONL: u64 = 1024 * MEBIBYTE;
+
+/// An entry of `plugins/` or `licenses/`.
+#[derive(Debug)]
+pub struct DirEntry {
+    /// Its path, as a person would type it.
+    pub file: PathBuf,
+    /// Its name in the folder.
+    pub name: String,
+    /// What kind of entry it is.
+    pub kind: EntryKind,
+}
 
 /// The registry's files, from its folder or from a revision.
 pub struct RegistryFiles {

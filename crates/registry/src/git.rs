@@ -4,12 +4,23 @@ use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 
-use crate::dir_entry::EntryKind;
-
 /// The registry's folder at one commit.
 pub(super) struct Revision {
     repository: Repository,
     registry: Oid,
+}
+
+/// The kind of an entry of a folder, in a revision or on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file.
+    File,
+    /// A folder or a git submodule.
+    Folder,
+    /// A symbolic link in a revision, which is not followed.
+    Link,
+    /// A pipe, a socket or a device.
+    Special,
 }
 
 /// Why a revision of the registry cannot be read.

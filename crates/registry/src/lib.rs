@@ -9,14 +9,11 @@
 
 pub mod declaration;
 mod desk_people;
-mod dir_entry;
-mod edd_items;
 mod error;
 mod fields;
 mod files;
 mod git;
 mod json;
-mod leaked_keys;
 pub mod left_behind;
 mod license;
 mod license_files;

@@ -12,9 +12,8 @@ use foldhash::fast::RandomState;
 use countersign_files::in_order::in_order;
 use countersign_model::license::{License, Modules};
 
-use crate::dir_entry::DirEntry;
 use crate::error::Diagnostic;
-use crate::files::RegistryFiles;
+use crate::files::{DirEntry, RegistryFiles};
 use crate::license::{Notes, license};
 use crate::lines::LineReader;
 use crate::reader::{DocumentReader, MAX_DIAGNOSTICS};

@@ -16,9 +16,8 @@ use countersign_model::sale::terms::DEFAULT_GRACE_DAYS;
 use countersign_model::shop_link::{NotAShopLink, ShopLink, ShopLinks};
 use countersign_model::slug::Slug;
 
-use crate::dir_entry::DirEntry;
 use crate::error::{Diagnostic, RegistryError};
-use crate::files::RegistryFiles;
+use crate::files::{DirEntry, RegistryFiles};
 use crate::license::{limit, modules, sites};
 use crate::reader::DocumentReader;
 use crate::spanned::SpannedTable;

@@ -4,7 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::{Diagnostic, RegistryError};
+use crate::files::{DirEntry, RegistryFiles};
+use crate::reader::DocumentReader;
+use crate::rollout_table::rollout;
+use crate::signing_table::signing;
+use crate::spanned::{Node, SpannedTable, Value};
+use crate::urls::{download_url, path_inside, repository, web_url};
 use countersign_model::channel::{ChannelRight, ChannelRights};
+use countersign_model::edd_items::{EddItems, EddName};
 use countersign_model::ignore_rules::is_pattern;
 use countersign_model::name::Name;
 use countersign_model::period::Period;
@@ -13,16 +21,6 @@ use countersign_model::release_rules::{BackRules, SecurityRules, VersionLine};
 use countersign_model::slug::Slug;
 use countersign_model::tag_pattern::TagPattern;
 use countersign_model::version::Version;
-
-use crate::dir_entry::DirEntry;
-use crate::edd_items::edd_items;
-use crate::error::{Diagnostic, RegistryError};
-use crate::files::RegistryFiles;
-use crate::reader::DocumentReader;
-use crate::rollout_table::rollout;
-use crate::signing_table::signing;
-use crate::spanned::{SpannedTable, Value};
-use crate::urls::{download_url, path_inside, repository, web_url};
 
 const FIELDS: &[&str] = &[
     "type",
@@ -335,6 +333,46 @@ fn versions(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> semver
             .map_err(|error| format!("is not a version requirement such as \">=1.4, <3\": {error}"))
     };
     address(reader, table, "versions", requirement).unwrap_or(semver::VersionReq::STAR)
+}
+
+/// Both fields; empty where the entry has none.
+pub(super) fn edd_items(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> EddItems {
+    let mut items = EddItems::default();
+    for node in nodes(table, "edd_item_id") {
+        match node.value {
+            Value::Integer(id) if id > 0 => items.ids.push(id.unsigned_abs()),
+            _ => reader.complain(
+                node.at,
+                "\"edd_item_id\" must be a whole number of at least 1, or an array of these",
+            ),
+        }
+    }
+    for node in nodes(table, "edd_item_name") {
+        let name = match &node.value {
+            Value::String(text) => EddName::new(text),
+            _ => None,
+        };
+        match name {
+            Some(name) => items.names.push(name),
+            None => reader.complain(
+                node.at,
+                "\"edd_item_name\" must be a name with a letter or a digit, or an array of these",
+            ),
+        }
+    }
+    items
+}
+
+/// The values of a field, of which there may be one or several.
+fn nodes<'n, 't>(table: &'n SpannedTable<'t>, name: &str) -> Vec<&'n Node<'t>> {
+    match table.fields.get(name).map(|field| &field.node) {
+        None => Vec::new(),
+        Some(Node {
+            value: Value::Array(items),
+            ..
+        }) => items.iter().collect(),
+        Some(node) => vec![node],
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Reads fields from a registry file's tables and collects the diagnostics; [`fields`](super::fields) has the field
-//! types.
+//! Reads fields from a registry file's tables and collects the diagnostics, also of license keys, which must not be there.
+//! [`fields`](super::fields) has the field types.
 //!
 //! A field that is missing or wrong reads as `None`; a wrong one also gives a diagnostic. Callers read all fields,
 //! and drop the result if there are diagnostics, so one run finds every error.
 
 use std::path::Path;
 
-use countersign_model::text::did_you_mean::did_you_mean;
-
 use crate::error::Diagnostic;
 use crate::json;
 use crate::spanned::{self, Node, ParseError, SpannedTable, Value};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::text::did_you_mean;
 
 /// The most diagnostics of one file.
 pub(super) const MAX_DIAGNOSTICS: usize = 1_000;
@@ -196,5 +196,38 @@ impl<'a> DocumentReader<'a> {
             self.complain(node.at, format!("{name:?} must be {expected}{found}"));
         }
         taken.map(|taken| (node.at, taken))
+    }
+}
+
+impl DocumentReader<'_> {
+    /// Reports every license key in the fields, except in `id`, whose digits may look like a key by chance.
+    // SECURITY: the registry's content is printed, logged and kept in the vendor's repository.
+    pub(super) fn without_keys(&mut self, table: &SpannedTable<'_>) {
+        for (name, field) in table.fields.iter().filter(|(name, _)| *name != "id") {
+            self.without_key(name, &field.node);
+        }
+    }
+
+    fn without_key(&mut self, field: &str, node: &Node<'_>) {
+        let mut check = |at, text: &str| {
+            if LicenseKey::is_in(text) {
+                self.complain(
+                    at,
+                    format!("{field:?} contains a license key: only customers should have keys"),
+                );
+            }
+        };
+        match &node.value {
+            Value::String(text) => check(node.at, text),
+            Value::Array(items) => items.iter().for_each(|item| self.without_key(field, item)),
+            Value::Table(inner) => {
+                inner.fields.iter().for_each(|(name, inner)| check(inner.at, name));
+                inner
+                    .fields
+                    .values()
+                    .for_each(|inner| self.without_key(field, &inner.node));
+            }
+            _ => {}
+        }
     }
 }

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::dir_entry::DirEntry;
 use crate::error::{Diagnostic, RegistryError};
-use crate::files::RegistryFiles;
+use crate::files::{DirEntry, RegistryFiles};
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 use countersign_package::release::signatures::{MAX_FILE, Signatures, SignaturesError};

@@ -6,7 +6,7 @@ use std::path::Path;
 use countersign_model::license::Modules;
 use countersign_model::name::Name;
 use countersign_model::plugin::Plugin;
-use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_model::text::did_you_mean;
 
 use crate::files::RegistryFiles;
 use crate::plugins;

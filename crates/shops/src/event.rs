@@ -114,6 +114,16 @@ impl fmt::Debug for Buyer {
 }
 
 impl Content {
+    /// A delivery that names these ids, and that a person has to decide about.
+    pub(crate) fn park(names: Vec<String>, reason: &'static str) -> Self {
+        Self::Park { names, reason }
+    }
+
+    /// A delivery that no license depends on.
+    pub(crate) fn ignore(reason: &'static str) -> Self {
+        Self::Ignore { reason }
+    }
+
     /// Facts without a buyer.
     pub(crate) fn facts(facts: impl IntoIterator<Item = Fact<String>>) -> Self {
         Self::Record(ReportedSale {

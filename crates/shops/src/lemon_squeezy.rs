@@ -50,7 +50,7 @@ fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
 }
 
 fn content(kind: &str, of: &str, own: Option<&str>, attributes: &Value) -> Result<Content, DeliveryError> {
-    let ignore = |reason| Ok(Content::Ignore { reason });
+    let ignore = |reason| Ok(Content::ignore(reason));
     let is_new = kind == "subscription_created";
     let read = match kind {
         "order_created" | "order_refunded" => order,
@@ -82,10 +82,7 @@ fn content(kind: &str, of: &str, own: Option<&str>, attributes: &Value) -> Resul
 fn key(attributes: &Value) -> Content {
     let order = id(attributes, "order_id").map(|id| format!("order:{id}"));
     let Some(of) = order.clone() else {
-        return Content::Park {
-            names: Vec::new(),
-            reason: "it names no order",
-        };
+        return Content::park(Vec::new(), "it names no order");
     };
     let license = text(attributes, "key").ok_or(ForeignKeyError::Empty);
     let license = license.and_then(foreign_key::any_id);
@@ -105,16 +102,11 @@ fn order(own: &str, order: &Value, said: DateTime<Utc>) -> Content {
     let own = format!("order:{own}");
     let status = text(order, "status").unwrap_or_default();
     if !matches!(status, "paid" | "refunded" | "partial_refund" | "fraudulent") {
-        return Content::Ignore {
-            reason: "it is not paid",
-        };
+        return Content::ignore("it is not paid");
     }
     let item = &order["first_order_item"];
     let Some(sold) = sold(item, item) else {
-        return Content::Park {
-            names: vec![own],
-            reason: "its product cannot be read",
-        };
+        return Content::park(vec![own], "its product cannot be read");
     };
     let total = amount(order, "total").map(above_zero);
     let words = words(item, &["product_name", "variant_name"]).map(|words| (sold.price.clone(), words));
@@ -174,10 +166,7 @@ fn went_back(paid: &Value, total: Option<u64>) -> Option<u64> {
 fn subscription(own: &str, subscription: &Value, said: DateTime<Utc>) -> Content {
     let own = numbered(own);
     let parent = id(subscription, "order_id").map(|id| format!("order:{id}"));
-    let park = |reason| Content::Park {
-        names: parent.iter().cloned().chain([own.clone()]).collect(),
-        reason,
-    };
+    let park = |reason| Content::park(parent.iter().cloned().chain([own.clone()]).collect(), reason);
     let status = match text(subscription, "status") {
         Some("on_trial") => SubscriptionStatus::Trialing,
         Some("active") => SubscriptionStatus::Active,
@@ -240,15 +229,10 @@ fn initial(subscription: &str) -> String {
 fn invoice(own: &str, invoice: &Value, said: DateTime<Utc>) -> Content {
     let own = format!("invoice:{own}");
     let Some(subscription) = id(invoice, "subscription_id").map(numbered) else {
-        return Content::Park {
-            names: vec![own],
-            reason: "it names no subscription",
-        };
+        return Content::park(vec![own], "it names no subscription");
     };
     if !matches!(text(invoice, "status"), Some("paid" | "refunded" | "partial_refund")) {
-        return Content::Ignore {
-            reason: "it is not paid",
-        };
+        return Content::ignore("it is not paid");
     }
     let total = amount(invoice, "total").map(above_zero);
     let refund = |amount, of: &str| {
@@ -267,9 +251,7 @@ fn invoice(own: &str, invoice: &Value, said: DateTime<Utc>) -> Content {
         // A part would count twice: order_refunded has it.
         return match back.filter(|back| total.is_none_or(|total| *back >= total)) {
             Some(back) => Content::facts([refund(back, &initial(&subscription))]),
-            None => Content::Ignore {
-                reason: "its order is the payment",
-            },
+            None => Content::ignore("its order is the payment"),
         };
     }
     let payment = Payment {

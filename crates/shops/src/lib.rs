@@ -79,9 +79,7 @@ pub fn read_with(shop: &Shop, body: &[u8], answers: Vec<(ShopQuestion, Value)>) 
             event: "ping".to_owned(),
             id: None,
             mode: None,
-            content: Content::Ignore {
-                reason: "it only says that the webhook is there",
-            },
+            content: Content::ignore("it only says that the webhook is there"),
         });
     }
     let mut value: Value = serde_json::from_slice(body).map_err(|_| DeliveryError::NotJson)?;

@@ -100,12 +100,10 @@ fn content(kind: &str, data: &Value, said: DateTime<Utc>) -> Content {
             .bought_for(renewal_token(data, &RENEWS))
             .in_language(language(data, &LANGUAGES)),
         "adjustment.created" | "adjustment.updated" => adjustment(data, said),
-        "customer.created" | "customer.updated" => Content::Ignore {
-            reason: "the address of a buyer is asked where a key is to be mailed",
-        },
-        _ => Content::Ignore {
-            reason: "no license depends on this event",
-        },
+        "customer.created" | "customer.updated" => {
+            Content::ignore("the address of a buyer is asked where a key is to be mailed")
+        }
+        _ => Content::ignore("no license depends on this event"),
     }
 }
 
@@ -120,15 +118,10 @@ fn buyer(data: &Value) -> Buyer {
 
 fn transaction(transaction: &Value, said: DateTime<Utc>) -> Content {
     let named = ids(transaction, &["subscription_id", "id"]);
-    let park = |reason| Content::Park {
-        names: named.clone(),
-        reason,
-    };
+    let park = |reason| Content::park(named.clone(), reason);
     let origin = text(transaction, "origin").unwrap_or_default();
     if origin == "subscription_payment_method_change" {
-        return Content::Ignore {
-            reason: "a means of payment was changed",
-        };
+        return Content::ignore("a means of payment was changed");
     }
     let Some(own) = id(transaction, "id") else {
         return park("it has no id");
@@ -255,10 +248,7 @@ fn product(item: &Value) -> Option<ShopId> {
 }
 
 fn subscription(subscription: &Value, said: DateTime<Utc>) -> Content {
-    let park = |reason| Content::Park {
-        names: ids(subscription, &["id"]),
-        reason,
-    };
+    let park = |reason| Content::park(ids(subscription, &["id"]), reason);
     let Some(own) = id(subscription, "id") else {
         return park("it has no id");
     };
@@ -384,10 +374,7 @@ fn duration(value: &Value, path: &str) -> Option<Interval> {
 
 fn adjustment(adjustment: &Value, said: DateTime<Utc>) -> Content {
     let names = ids(adjustment, &["transaction_id", "id"]);
-    let park = |reason| Content::Park {
-        names: names.clone(),
-        reason,
-    };
+    let park = |reason| Content::park(names.clone(), reason);
     let [of, own] = &names[..] else {
         return park("it names no transaction");
     };
@@ -404,9 +391,7 @@ fn adjustment(adjustment: &Value, said: DateTime<Utc>) -> Content {
     match (text(adjustment, "action"), status) {
         (Some("refund"), _) => match untaxed(adjustment) {
             None => park("its amount cannot be read"),
-            Some(0) => Content::Ignore {
-                reason: "no price went back",
-            },
+            Some(0) => Content::ignore("no price went back"),
             Some(back) => Content::facts([Fact::Refund(Refund {
                 amount: back,
                 at: said,
@@ -419,12 +404,8 @@ fn adjustment(adjustment: &Value, said: DateTime<Utc>) -> Content {
         // The bank took the money already.
         (Some("chargeback"), "approved") => dispute(DisputeStatus::Lost),
         (Some("chargeback"), "reversed") | (Some("chargeback_reverse"), "approved") => dispute(DisputeStatus::Won),
-        (Some("chargeback_warning"), _) => Content::Ignore {
-            reason: "a bank asks about the payment",
-        },
-        _ => Content::Ignore {
-            reason: "no license depends on this adjustment",
-        },
+        (Some("chargeback_warning"), _) => Content::ignore("a bank asks about the payment"),
+        _ => Content::ignore("no license depends on this adjustment"),
     }
 }
 

@@ -178,27 +178,21 @@ fn content(kind: &str, object: &Value, said: DateTime<Utc>) -> Content {
         "refund.updated" | "refund.failed" | "charge.refund.updated" => refund(object, said),
         "credit_note.created" | "credit_note.updated" | "credit_note.voided" => credit_note(object, said),
         "charge.dispute.created" | "charge.dispute.updated" | "charge.dispute.closed" => dispute(object, said),
-        _ => Content::Ignore {
-            reason: "no license depends on this event",
-        },
+        _ => Content::ignore("no license depends on this event"),
     }
 }
 
 /// Ids of one payment.
 fn names(ids: Vec<String>) -> Content {
     if ids.len() < 2 {
-        return Content::Ignore {
-            reason: "it joins no two ids of a payment",
-        };
+        return Content::ignore("it joins no two ids of a payment");
     }
     Content::facts([Fact::Names(Names { ids })])
 }
 
 fn checkout(session: &Value, said: DateTime<Utc>) -> Content {
-    let ignore = |reason| Content::Ignore { reason };
-    let park = |names, reason| Content::Park { names, reason };
     let Some(own) = id(session, "id") else {
-        return park(Vec::new(), "it has no id");
+        return Content::park(Vec::new(), "it has no id");
     };
     let buyer = Buyer {
         address: address(session, "customer_details.email").or_else(|| address(session, "customer_email")),
@@ -210,7 +204,7 @@ fn checkout(session: &Value, said: DateTime<Utc>) -> Content {
         Some("payment") => {}
         Some("subscription") => {
             let Some(subscription) = id(session, "subscription") else {
-                return ignore("it made no subscription");
+                return Content::ignore("it made no subscription");
             };
             let invoice = id(session, "invoice").map(|invoice| {
                 Fact::Names(Names {
@@ -230,25 +224,25 @@ fn checkout(session: &Value, said: DateTime<Utc>) -> Content {
                 ..ReportedSale::default()
             });
         }
-        _ => return ignore("nothing was sold"),
+        _ => return Content::ignore("nothing was sold"),
     }
     match text(session, "payment_status") {
         Some("paid" | "no_payment_required") => {}
-        _ => return ignore("it is not paid yet"),
+        _ => return Content::ignore("it is not paid yet"),
     }
     let names = ids(session, &["payment_intent", "invoice"]);
     let named = || names.iter().cloned().chain([own.clone()]).collect();
     let lines = match (list(session, "line_items.data"), shop_id(session, "metadata.offer")) {
         // Its invoice has the lines.
         ([], None) if id(session, "invoice").is_some() => Vec::new(),
-        ([], None) => return park(named(), NO_LINES),
+        ([], None) => return Content::park(named(), NO_LINES),
         ([], Some(offer)) => match line_of_offer(offer) {
             Some(line) => vec![line],
-            None => return park(named(), NO_LINES),
+            None => return Content::park(named(), NO_LINES),
         },
         (all, offer) => match session_lines(all, is_true(session, "line_items.has_more"), offer.as_ref()) {
             Some(lines) => lines,
-            None => return park(named(), UNREADABLE_LINES),
+            None => return Content::park(named(), UNREADABLE_LINES),
         },
     };
     let order = names.first().cloned().unwrap_or_else(|| own.clone());
@@ -354,10 +348,7 @@ fn invoice(invoice: &Value, said: DateTime<Utc>) -> Content {
     let subscription = first_id(invoice, &SUBSCRIPTION);
     let own = id(invoice, "id");
     let named: Vec<String> = subscription.iter().chain(&own).cloned().collect();
-    let park = |reason| Content::Park {
-        names: named.clone(),
-        reason,
-    };
+    let park = |reason| Content::park(named.clone(), reason);
     let Some(own) = own else {
         return park("it has no id");
     };
@@ -482,10 +473,7 @@ fn discounted(line: &Value, whole: i64) -> i64 {
 }
 
 fn subscription(subscription: &Value, said: DateTime<Utc>) -> Content {
-    let park = |reason| Content::Park {
-        names: ids(subscription, &["id"]),
-        reason,
-    };
+    let park = |reason| Content::park(ids(subscription, &["id"]), reason);
     let Some(own) = id(subscription, "id") else {
         return park("it has no id");
     };
@@ -497,9 +485,7 @@ fn subscription(subscription: &Value, said: DateTime<Utc>) -> Content {
         Some("paused") => SubscriptionStatus::Paused,
         Some("canceled") => SubscriptionStatus::Canceled,
         Some("incomplete" | "incomplete_expired") => {
-            return Content::Ignore {
-                reason: "it is not paid yet",
-            };
+            return Content::ignore("it is not paid yet");
         }
         _ => return park("its status is unknown"),
     };
@@ -615,9 +601,7 @@ fn refund(refund: &Value, said: DateTime<Utc>) -> Content {
         Some("failed" | "canceled") => {
             money_back(refund, "charge", amount(refund, "amount").map(above_zero), false, said)
         }
-        _ => Content::Ignore {
-            reason: "charge.refunded says what went back",
-        },
+        _ => Content::ignore("charge.refunded says what went back"),
     }
 }
 
@@ -625,10 +609,7 @@ fn money_back(object: &Value, charge: &str, back: Option<u64>, is_approved: bool
     let names = ids(object, &["payment_intent", charge, "invoice"]);
     let own = id(object, charge).or_else(|| names.first().cloned());
     let (Some(own), Some((of, others)), Some(back)) = (own, names.split_first(), back) else {
-        return Content::Park {
-            names,
-            reason: "it names no payment or no amount",
-        };
+        return Content::park(names, "it names no payment or no amount");
     };
     Content::facts([Fact::Refund(Refund {
         amount: back,
@@ -643,10 +624,7 @@ fn money_back(object: &Value, charge: &str, back: Option<u64>, is_approved: bool
 /// What a credit note gives back after the payment, but for its refunds: `charge.refunded` has them.
 fn credit_note(note: &Value, said: DateTime<Utc>) -> Content {
     let (Some(own), Some(of), Some(total)) = (id(note, "id"), id(note, "invoice"), amount(note, "amount")) else {
-        return Content::Park {
-            names: ids(note, &["id", "invoice"]),
-            reason: "it names no invoice or no amount",
-        };
+        return Content::park(ids(note, &["id", "invoice"]), "it names no invoice or no amount");
     };
     let after = amount(note, "post_payment_amount");
     let after = after.unwrap_or(if text(note, "type") == Some("post_payment") {
@@ -662,9 +640,7 @@ fn credit_note(note: &Value, said: DateTime<Utc>) -> Content {
         credited = amount(note, "out_of_band_amount").unwrap_or_default();
     }
     if credited <= 0 {
-        return Content::Ignore {
-            reason: "it gives nothing back but what a refund does",
-        };
+        return Content::ignore("it gives nothing back but what a refund does");
     }
     Content::facts([Fact::Refund(Refund {
         amount: above_zero(credited),
@@ -678,10 +654,7 @@ fn credit_note(note: &Value, said: DateTime<Utc>) -> Content {
 
 fn dispute(dispute: &Value, said: DateTime<Utc>) -> Content {
     let names = ids(dispute, &["payment_intent", "charge"]);
-    let park = |reason| Content::Park {
-        names: names.clone(),
-        reason,
-    };
+    let park = |reason| Content::park(names.clone(), reason);
     let (Some(own), Some((of, others))) = (id(dispute, "id"), names.split_first()) else {
         return park("it names no payment");
     };
@@ -691,9 +664,7 @@ fn dispute(dispute: &Value, said: DateTime<Utc>) -> Content {
         Some("lost") => DisputeStatus::Lost,
         // No money moves.
         Some(inquiry) if inquiry.starts_with("warning_") => {
-            return Content::Ignore {
-                reason: "a bank asks about the payment",
-            };
+            return Content::ignore("a bank asks about the payment");
         }
         _ => return park("the dispute was closed in another way"),
     };

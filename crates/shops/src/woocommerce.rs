@@ -52,12 +52,11 @@ fn read(object: &Value) -> Result<ShopDelivery, DeliveryError> {
         (false, true) => "order",
         (false, false) => "object",
     };
-    let ignore = |reason| Content::Ignore { reason };
     let content = match kind {
         // The body of a deleted object is its id alone, whatever it was.
-        "object" if status.is_empty() => ignore("it is deleted, or has no status"),
-        "object" => ignore("it is neither an order nor a subscription"),
-        _ if status == "trash" => ignore("it is in the trash"),
+        "object" if status.is_empty() => Content::ignore("it is deleted, or has no status"),
+        "object" => Content::ignore("it is neither an order nor a subscription"),
+        _ if status == "trash" => Content::ignore("it is in the trash"),
         _ => {
             let said = time(object, "date_modified_gmt").or_else(|| time(object, "date_created_gmt"));
             let said = said.ok_or(DeliveryError::Missing("date_modified_gmt"))?;
@@ -75,14 +74,9 @@ fn read(object: &Value) -> Result<ShopDelivery, DeliveryError> {
 
 fn order(order: &Value, number: &str, status: &str, said: DateTime<Utc>) -> Content {
     let own = format!("order:{number}");
-    let park = |reason| Content::Park {
-        names: vec![own.clone()],
-        reason,
-    };
+    let park = |reason| Content::park(vec![own.clone()], reason);
     let Some(paid) = time(order, "date_paid_gmt") else {
-        return Content::Ignore {
-            reason: "it is not paid",
-        };
+        return Content::ignore("it is not paid");
     };
     let money = Money::of(order);
     let Some(lines) = lines(order, &money) else {
@@ -169,10 +163,7 @@ fn refunds(order: &Value, money: &Money, own: &str, said: DateTime<Utc>) -> Opti
 fn subscription(subscription: &Value, number: &str, status: &str, said: DateTime<Utc>) -> Content {
     let own = numbered(number);
     let parent = id(subscription, "parent_id").map(|id| format!("order:{id}"));
-    let park = |reason| Content::Park {
-        names: parent.iter().cloned().chain([own.clone()]).collect(),
-        reason,
-    };
+    let park = |reason| Content::park(parent.iter().cloned().chain([own.clone()]).collect(), reason);
     if at(subscription, "next_payment_date_gmt").is_none() {
         return park("its webhook has an old API version: choose \"WP REST API Integration v3\"");
     }
@@ -184,9 +175,7 @@ fn subscription(subscription: &Value, number: &str, status: &str, said: DateTime
         "cancelled" | "switched" => SubscriptionStatus::Canceled,
         "expired" => SubscriptionStatus::Expired,
         _ => {
-            return Content::Ignore {
-                reason: "it is not paid",
-            };
+            return Content::ignore("it is not paid");
         }
     };
     let items = sold(list(subscription, "line_items")).filter(|items| !items.is_empty());

@@ -13,7 +13,7 @@ use git2::{ErrorCode, ObjectType};
 use crate::build::git::object::{ObjectError, ObjectId};
 use crate::build::git::tag::{Tag, Tagged, loose_names, without_signature};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted;
 
 /// Size limit of tags and commits in bytes.
 const MAX_HEADER_OBJECT: usize = 1 << 20;

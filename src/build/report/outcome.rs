@@ -62,14 +62,17 @@ impl From<Reason> for ReleaseOutcome {
     }
 }
 
-/// Why a tag gives no manifest, or a note about one that does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a tag gives no manifest, or a note about one that does. The next build reads those that
+/// [are in the tag](Self::is_in_the_tag) from a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// No tag pattern of the entry finds a version in its name.
     NotAVersion,
     /// A letter in place of a digit, `O` for 0, `l` or `I` for 1; with the intended version.
     LetterForDigit(String),
     /// PHP orders the version's suffix differently from its meaning.
+    #[serde(skip)]
     Misread(MisreadSuffix),
     /// The same of the version in its header: sites compare that one with the next release, whatever the tag is called.
     MisreadHeader {

@@ -8,7 +8,7 @@ use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::built_pattern;
 use countersign_model::plugin::RepositoryLocation;
 use countersign_model::slug::Slug;
-use countersign_model::text::did_you_mean;
+use countersign_model::text::nearest;
 use countersign_model::version::{Version, has_version};
 use countersign_package::catalog::{Release, Releases};
 use countersign_registry::plugins::PluginEntry;
@@ -295,7 +295,7 @@ impl PluginReport {
         for named in self.security.iter().filter(|named| !is_here(named)) {
             let older = releases.iter().find(|release| release.version.cmp_php(named).is_lt());
             let published = releases.iter().map(|release| release.version.as_str());
-            let nearest = did_you_mean::nearest(named.as_str(), published)
+            let nearest = nearest(named.as_str(), published)
                 .or_else(|| Some(older.or(releases.last())?.version.as_str()))
                 .map_or_else(String::new, |nearest| format!("; the nearest one is {nearest}"));
             let message = format!("`security` names this version, and no such release is published{nearest}");

@@ -15,9 +15,8 @@ use countersign_ledger::StoreReader;
 use countersign_model::binding::Binding;
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
-use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::stderr;
+use countersign_model::text::{ErrorChain, stderr};
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
 

@@ -8,7 +8,7 @@ use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::nodes;
 use crate::commands::store::store_hint;
 use countersign_ledger::inspection::{InspectedServer, PrimaryAnswers, RoleRights, ServerAnswers, inspect};
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::text::printable::Printable;
 
 /// The oldest version that is used, as PostgreSQL numbers it.

@@ -11,7 +11,7 @@ use crate::commands::keys::retired::{self, Retired};
 use countersign_files::regular_file;
 use countersign_model::download_key::DownloadKey;
 use countersign_model::issuing_key::{IssuingKey, ReferenceKey};
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_settings::config::Paths;
 use countersign_settings::keys::secret_keys::{SecretKey, SecretKeyError, SecretKeys};
 use countersign_settings::keys::signing_key::{KeyError, SigningKey};

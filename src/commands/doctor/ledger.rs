@@ -8,7 +8,7 @@ use crate::commands::store::{store_hint, store_source};
 use countersign_ledger::StoreError;
 use countersign_ledger::reader::IndexState;
 use countersign_model::issued_license::IssuedLicense;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_settings::config::Paths;
 
 /// Clocks set by the network differ by less.

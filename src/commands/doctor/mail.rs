@@ -6,11 +6,10 @@ use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::mail::made_up;
 use countersign_files::queue::{Queue, QueueState};
-use countersign_mail::NO_MAIL_SERVER_HINT;
 use countersign_mail::account::MailAccount;
-use countersign_mail::kind::MailKind;
 use countersign_mail::queued_mail::{self, QueuedMail};
 use countersign_mail::texts::MailTexts;
+use countersign_mail::{MailKind, NO_MAIL_SERVER_HINT};
 use countersign_settings::config::Config;
 
 /// After this long, a buyer asks for the key.

@@ -17,7 +17,7 @@ use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::plugin::{Plugin, RepositoryLocation};
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_registry::{Registry, RegistryError};
 use countersign_settings::config::{Config, Paths};
 

@@ -11,7 +11,7 @@ use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::error::{LoadError, PUBLIC_URL_HINT};
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_package::catalog::{self, Catalog, CatalogError, ReleaseIndex};
 use countersign_registry::Registry;
 use countersign_settings::config::{Config, Paths, ServeConfig};

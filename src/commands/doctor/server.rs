@@ -14,7 +14,7 @@ use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::server_questions::{self, NO_SOCKET, QuestionError};
 use crate::serve::ops::admin_socket::ConnectError;
 use crate::serve::ops::commands::ServerGreeting;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::text::printable::Printable;
 use countersign_settings::config::Config;
 

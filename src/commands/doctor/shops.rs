@@ -13,7 +13,7 @@ use countersign_model::sale::grants::SoldLicense;
 use countersign_model::sale::terms::Terms;
 use countersign_registry::offers::Offers;
 use countersign_settings::config::{Config, ShopConfig};
-use countersign_settings::keys::shop_secrets;
+use countersign_settings::keys::service_secrets;
 
 /// The findings; none without shops.
 pub(super) fn findings(offers: Option<&Offers>, config: &Config) -> Vec<Finding> {
@@ -66,8 +66,8 @@ fn of_shop(shop: &ShopConfig, config: &Config) -> Vec<Finding> {
     let api_key = shop
         .api
         .as_ref()
-        .map(|api| shop_secrets::read_api_key(&api.key_file).map(drop));
-    let secret = shop_secrets::read(&shop.secret_file).map(drop);
+        .map(|api| service_secrets::read_shop_api_key(&api.key_file).map(drop));
+    let secret = service_secrets::read_shop(&shop.secret_file).map(drop);
     for read in [Some(secret), api_key].into_iter().flatten() {
         if let Err(error) = read {
             let hint = error.hint();

@@ -13,7 +13,7 @@ use countersign_files::durable_file;
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::NotAName;
 use countersign_model::rights::Rights;
-use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted;
 use countersign_settings::config::{Config, Listen};
 
 use crate::commands::Failure;

@@ -8,7 +8,7 @@ use countersign_files::durable_file::{self, Access};
 use crate::commands::init::files::{InitError, create};
 use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskPerson;
-use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted;
 
 /// A plugin entry that explains every setting.
 pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-forms.toml");

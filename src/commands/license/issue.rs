@@ -20,8 +20,7 @@ use countersign_model::remarks::MAX_NOTE;
 use countersign_model::rights::Rights;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::shell_quoted::shell_quoted;
-use countersign_model::text::stderr;
+use countersign_model::text::{shell_quoted, stderr};
 use countersign_registry::{SoldModules, declaration};
 use countersign_settings::config::Config;
 

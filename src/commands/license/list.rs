@@ -21,10 +21,8 @@ use countersign_model::name::Name;
 use countersign_model::period::Period;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
-use countersign_model::text::error_chain::ErrorChain;
-use countersign_model::text::folded;
 use countersign_model::text::printable::Printable;
-use countersign_model::text::stderr;
+use countersign_model::text::{ErrorChain, contains_folded, folded, stderr};
 use countersign_registry::{Registry, RegistryFiles, plugins};
 use countersign_settings::config::{Config, CustomerRule};
 use countersign_settings::keys::secret_keys::ReferenceKeys;
@@ -117,7 +115,7 @@ impl Filter<'_> {
         let covers = |module: &Name| license.modules.contains_key(module);
         let has = |host: &SiteHost| license.details.hosts.contains(host) || self.bound.contains(&license.id);
         let ends = |period: &Period| (self.today..=period.after(self.today)).contains(&license.expires);
-        let says = |text: &String| folded::contains(&license.details.note, text);
+        let says = |text: &String| contains_folded(&license.details.note, text);
         status.as_ref().is_none_or(has_state)
             && module.as_ref().is_none_or(covers)
             && self.module.as_ref().is_none_or(covers)
@@ -150,7 +148,7 @@ fn list(
         args,
         today,
         module: args.plugin.as_ref().map(|slug| module_of(slug, config)).transpose()?,
-        note: args.note.as_deref().map(folded::folded),
+        note: args.note.as_deref().map(folded),
         bound: args
             .host
             .as_ref()

@@ -3,8 +3,7 @@
 
 use crate::commands::Failure;
 use countersign_mail::account::MailAccount;
-use countersign_mail::kind::MailKind;
-use countersign_mail::{MailContent, NO_MAIL_SERVER, NO_MAIL_SERVER_HINT, made_up};
+use countersign_mail::{MailContent, MailKind, NO_MAIL_SERVER, NO_MAIL_SERVER_HINT, made_up};
 use countersign_model::first_copy_link;
 use countersign_model::language::Language;
 use countersign_model::plugin::Plugin;

@@ -7,11 +7,11 @@ use crate::commands::mail::made_up;
 use crate::commands::mail::made_up::account;
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
+use countersign_mail::MailKind;
 use countersign_mail::address::MailAddress;
-use countersign_mail::kind::MailKind;
-use countersign_mail::mail_id::MailId;
-use countersign_mail::post::send_one;
+use countersign_mail::queued_mail::MailId;
 use countersign_mail::send_error::SendError;
+use countersign_mail::sending::send_one;
 use countersign_mail::texts::{MailTexts, RenderedMail};
 use countersign_settings::config::Config;
 

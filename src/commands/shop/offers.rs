@@ -7,7 +7,7 @@ use crate::commands::{Exit, Failure};
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
 use countersign_model::slug::Slug;
-use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_model::text::did_you_mean;
 use countersign_model::text::stderr;
 use countersign_registry::offers::Offers;
 use countersign_registry::{Registry, SoldModules};

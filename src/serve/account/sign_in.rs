@@ -25,7 +25,7 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::StoreError;
 use countersign_mail::address::MailAddress;
-use countersign_mail::mail_id::MailId;
+use countersign_mail::queued_mail::MailId;
 use countersign_mail::texts::RenderedMail;
 use countersign_model::customer::{CustomerAddress, CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;

@@ -7,7 +7,7 @@ use crate::serve::found_license::ChangeError;
 use crate::serve::hooks::shop_client::ShopError;
 use countersign_files::spool::{AwaitedThing, SpoolError};
 use countersign_ledger::{ChangeRefusal, StoreError};
-use countersign_mail::mail_queue_error::MailQueueError;
+use countersign_mail::queued_mail::MailQueueError;
 use countersign_model::foreign_key::ForeignKeyError;
 use countersign_model::offer::NoOffer;
 use countersign_shops::event::DeliveryError;

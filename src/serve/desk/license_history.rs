@@ -11,12 +11,12 @@ use crate::serve::pages::shown::{ShownDay, ShownTime};
 use countersign_files::queue::QueueState;
 use countersign_ledger::log::record::LedgerEvent;
 use countersign_ledger::{HistoryEntry, LineActor};
-use countersign_mail::kind::MailKind;
+use countersign_mail::MailKind;
 use countersign_mail::queue::MailsAbout;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 use countersign_model::stored_text::StoredText;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many of the newest changes a page has until somebody wants all of them.

@@ -31,8 +31,8 @@ use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
-use countersign_model::text::folded;
 use countersign_model::text::outside_text::OutsideText;
+use countersign_model::text::{contains_folded, folded};
 
 /// The most customers that a text finds.
 const MOST_CUSTOMERS: usize = 1_000;
@@ -182,7 +182,7 @@ async fn waiting_orders(
     if query.is_empty() || !is_needed || LicenseKey::is_in(query) {
         return Ok(None);
     }
-    let wanted = folded::folded(query);
+    let wanted = folded(query);
     let sees = asked.visitor.sees_customers();
     let WaitingSales { sales, parked } = WaitingSales::now(asked).await?;
     let orders = sales.iter().map(|wait| (wait.delivery, &wait.order));
@@ -371,7 +371,7 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
         let look = reports::licenses_refused_to(&asked.state.service, &refused_host);
         wanted.extend(asked.state.scans.look_with(look).await??);
     }
-    let wanted_text = folded::folded(text);
+    let wanted_text = folded(text);
     let found = customers_with(asked, &wanted_text).await?;
     // SECURITY: who does not see addresses does not find out by them, either.
     let sees = asked.visitor.sees_customers();
@@ -379,7 +379,7 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
         let has_name = || {
             row.name
                 .as_ref()
-                .is_some_and(|name| folded::contains(name, &wanted_text))
+                .is_some_and(|name| contains_folded(name, &wanted_text))
         };
         sees || has_name()
     });

@@ -12,8 +12,7 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::ShownTime;
 use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, QueueState, Queued};
-use countersign_mail::mail_id::MailId;
-use countersign_mail::queued_mail::{self, QueuedMail};
+use countersign_mail::queued_mail::{self, MailId, QueuedMail};
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::outside_text::OutsideText;
 

@@ -98,7 +98,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let look = SalesLook::now(asked).await?;
     let find = asked.fields.get("find").trim();
-    let wanted = folded::folded(find);
+    let wanted = folded(find);
     let ids: Vec<_> = look.latest.iter().flat_map(|sale| &sale.licenses).copied().collect();
     let rows = LicenseRow::of_ids(asked, &ids).await?;
     let rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();

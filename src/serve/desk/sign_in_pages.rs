@@ -19,7 +19,7 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::session::{SessionOwner, person_number};
 use crate::serve::reply::problem::Problem;
 use countersign_mail::address::MailAddress;
-use countersign_mail::mail_id::MailId;
+use countersign_mail::queued_mail::MailId;
 use countersign_mail::texts::RenderedMail;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskPerson;

@@ -16,7 +16,7 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::grouped;
 use crate::serve::rollouts;
 use countersign_ledger::{OtherNode, QueueCounts, StoreError};
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_model::text::outside_text::OutsideText;
 
 /// A node that said nothing for so many seconds does not run.

@@ -14,8 +14,7 @@ use url::Url;
 use countersign_model::offer::SalesMode;
 use countersign_settings::config::{ApiSettings, ShopConfig};
 use countersign_settings::http_client::{self, Trust};
-use countersign_settings::keys::service_secrets::ServiceSecretError;
-use countersign_settings::keys::shop_secrets;
+use countersign_settings::keys::service_secrets::{self, ServiceSecretError};
 use countersign_shops::event::MAX_DELIVERY;
 use countersign_shops::shop::ShopApi;
 use serde_json::Value;
@@ -82,7 +81,7 @@ impl ShopClient {
         let (Some(settings), Some(api)) = (&shop.api, &shop.kind.api) else {
             return Ok(None);
         };
-        shop_secrets::read_api_key(&settings.key_file)?;
+        service_secrets::read_shop_api_key(&settings.key_file)?;
         Ok(Some(Self {
             settings: settings.clone(),
             api,
@@ -104,7 +103,7 @@ impl ShopClient {
         let url = url.map_err(|error| connection(base, io::Error::other(error)))?;
         let origin = url.origin().ascii_serialization();
         let file = self.settings.key_file.clone();
-        let key = spawn_blocking(move || shop_secrets::read_api_key(&file)).await;
+        let key = spawn_blocking(move || service_secrets::read_shop_api_key(&file)).await;
         let key = key.map_err(|error| connection(&origin, io::Error::other(error)))??;
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.as_str()))
             .map_err(|error| connection(&origin, io::Error::other(error)))?;

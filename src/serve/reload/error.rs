@@ -1,7 +1,7 @@
 //! Errors of loading a part of the server's state.
 
 use crate::serve::net::tls::TlsError;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 use countersign_package::catalog::CatalogError;
 use countersign_registry::RegistryError;
 use countersign_settings::keys::secret_keys::SecretKeyError;

@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-
-use countersign_model::api_token::ApiToken;
-use countersign_model::digest::Digest;
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
-use countersign_model::license_key::LicenseId;
+use serde::de::{self, DeserializeOwned, Visitor};
+use serde::forward_to_deserialize_any;
 
 use crate::log::bound_line::{BoundLine, LedgerEntry};
 use crate::log::claim_line::{ClaimEntry, ClaimLine};
@@ -17,7 +14,6 @@ use crate::log::handed_line::{HandedEntry, HandedLine};
 use crate::log::license_line::LicenseLine;
 use crate::log::license_words;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineActor, LineEvent};
-use crate::log::line_members::{self, LineMembers};
 use crate::log::position::Position;
 use crate::log::release_line::{ReleaseEntry, ReleaseLine};
 use crate::log::reminder_line::{ReminderEntry, ReminderLine};
@@ -26,6 +22,10 @@ use crate::log::sale_line::{EarlierSaleLine, SaleEntry, SaleLine};
 use crate::log::session_line::{SessionEntry, SessionLine};
 use crate::log::token_line::TokenLine;
 use crate::log::vouch_line::{VouchEntry, VouchLine};
+use countersign_model::api_token::ApiToken;
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::license_key::LicenseId;
 
 /// Declares [`LedgerEvent`] and [`KINDS`]: for each kind of line its event, the value of `event`, and the lines that say it.
 macro_rules! kinds_of_lines {
@@ -49,7 +49,7 @@ macro_rules! kinds_of_lines {
             $($(LineKind {
                 name: $name,
                 read: |bytes| read::<$line>(bytes, LedgerEvent::$kind),
-                members: line_members::of::<$line>,
+                members: members_of::<$line>,
             },)+)+
         ];
     };
@@ -162,5 +162,42 @@ impl LedgerEvent {
     /// Whose changes it counts among; `None` if no list of changes shows it.
     pub(crate) fn change(&self) -> Option<ChangesBy> {
         self.line().change()
+    }
+}
+
+/// The names of the members of a line.
+type LineMembers = &'static [&'static str];
+
+/// The members of `L`, as `serde` derives them: there is no second list of them.
+fn members_of<L: DeserializeOwned>() -> LineMembers {
+    let mut found: LineMembers = &[];
+    // It reads nothing, so it fails.
+    let _ = L::deserialize(MemberNames(&mut found));
+    found
+}
+
+/// Notes the names that a struct asks for.
+struct MemberNames<'n>(&'n mut LineMembers);
+
+impl<'de> de::Deserializer<'de> for MemberNames<'_> {
+    type Error = de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(de::Error::custom("there is nothing to read"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        members: LineMembers,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = members;
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }

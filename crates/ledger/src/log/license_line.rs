@@ -8,9 +8,8 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use countersign_model::change_kind::ChangeKind;
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::remarks::{Metadata, Remarks};
@@ -293,7 +292,7 @@ pub(crate) fn longest(issued: &IssuedLicense) -> usize {
 mod tests {
     use super::*;
     use crate::log::record::{LedgerEvent, LedgerRecord};
-    use crate::testing::issued;
+    use crate::testing::{issued, written};
 
     #[test]
     fn a_license_is_canonical_json_and_reads_as_itself() {
@@ -326,18 +325,7 @@ mod tests {
         let mut surplus = suspended.clone();
         surplus.status_by = Some(Arc::new("surplus:stripe".parse().unwrap()));
         for license in [issued(1), whole, suspended, surplus] {
-            let change = LedgerEvent::License(Arc::new(license));
-            let line = LedgerRecord {
-                previous: Position::genesis(),
-                synced: 0,
-                change,
-            };
-            let mut bytes = Vec::new();
-            line.write(&mut bytes).unwrap();
-            let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-            let canonical = serde_json_canonicalizer::to_string(&value).unwrap() + "\n";
-            assert_eq!(String::from_utf8(bytes.clone()).unwrap(), canonical);
-            assert_eq!(LedgerRecord::read(&bytes).unwrap(), line);
+            written(LedgerEvent::License(Arc::new(license)));
         }
     }
 

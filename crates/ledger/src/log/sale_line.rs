@@ -201,8 +201,8 @@ pub(crate) fn longest(entry: &SaleEntry) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{LedgerEvent, LedgerRecord};
-    use crate::testing::sale_fact;
+    use crate::log::record::LedgerEvent;
+    use crate::testing::{sale_fact, written};
     use countersign_model::sale::fact::{PlaceName, SoldItem};
 
     #[test]
@@ -241,17 +241,7 @@ mod tests {
             ..whole.clone()
         };
         for entry in [whole, least] {
-            let line = LedgerRecord {
-                previous: Position::genesis(),
-                synced: 0,
-                change: LedgerEvent::Sale(Arc::new(entry)),
-            };
-            let mut bytes = Vec::new();
-            line.write(&mut bytes).unwrap();
-            let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-            let canonical = serde_json_canonicalizer::to_string(&value).unwrap() + "\n";
-            assert_eq!(String::from_utf8(bytes.clone()).unwrap(), canonical);
-            assert_eq!(LedgerRecord::read(&bytes).unwrap(), line);
+            written(LedgerEvent::Sale(Arc::new(entry)));
         }
     }
 }

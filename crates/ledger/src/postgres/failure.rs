@@ -5,11 +5,10 @@ use std::fmt::Display;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-use crate::backend_error::{BackendError, LedgerState};
-use crate::error::NEWER;
+use crate::error::{BackendError, LedgerState, NEWER};
 use crate::log::Position;
 use crate::log::chain::Chain;
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 
 /// Why a transaction ended without a result.
 #[derive(Debug)]

@@ -8,9 +8,7 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, Error};
 
-use crate::backend_error::{BackendError, LedgerState};
-use crate::clock_lead::ClockLead;
-use crate::error::StoreError;
+use crate::error::{BackendError, ClockLead, LedgerState, StoreError};
 use crate::postgres::failure::{database_error, failure};
 use crate::postgres::schema;
 use crate::postgres::session::{Session, connect};

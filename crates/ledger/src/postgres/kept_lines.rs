@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::Utc;
 
-use crate::backend_error::{BackendError, LedgerState};
+use crate::error::{BackendError, LedgerState};
 use crate::memory::BindingMemory;
 use crate::postgres::kept_memory::{self, KeptFile};
 use crate::postgres::session::KnownLog;

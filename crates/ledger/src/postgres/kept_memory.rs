@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::backend_error::{BackendError, LedgerState};
 use crate::bindings::BoundSites;
+use crate::error::{BackendError, LedgerState};
 use crate::ledger_tables::LedgerBuilder;
 use crate::log::reader::{self, LedgerFault};
 use crate::log::record::{LedgerEvent, LedgerRecord};

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use tokio::time::timeout;
 use tokio_postgres::{Client, ToStatement};
 
-use crate::backend_error::{BackendError, LedgerState};
+use crate::error::{BackendError, LedgerState};
 use crate::ledger_tables::{LedgerBuilder, LedgerTables};
 use crate::log::Position;
 use crate::log::chain::{Chain, ParsedLine};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use crate::backend_error::{BackendError, LedgerState};
 use crate::bindings::BoundSites;
 use crate::command::{self, CommitTurn, LedgerCommand, WaitingRequest};
 use crate::draft::CommitDraft;
+use crate::error::{BackendError, LedgerState};
 use crate::ledger_tables::EventTables;
 use crate::log::record::LedgerEvent;
 use crate::memory::BindingMemory;

@@ -23,7 +23,6 @@ mod session;
 pub(crate) mod settings;
 pub(crate) mod shared_compaction;
 pub(super) mod shared_copy;
-mod shared_feed;
 pub(super) mod shared_reader;
 pub(crate) mod shared_repair;
 mod start;
@@ -44,9 +43,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::backend::Backend;
-use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
-use crate::error::StoreError;
+use crate::error::{BackendError, StoreError};
 use crate::ledger_tables::LedgerTables;
 use crate::lock;
 use crate::log::Position;

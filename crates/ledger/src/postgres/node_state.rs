@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::timeout;
 
-use crate::backend_error::{BackendError, LedgerState};
 use crate::binding_batch::BindingBatch;
+use crate::error::{BackendError, LedgerState};
 use crate::postgres::failure::{TransactionFailure, failure, lines_lost, older};
 use crate::postgres::kept_lines::KeptLines;
 use crate::postgres::load::PlainHead;

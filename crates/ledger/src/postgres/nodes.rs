@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::backend_error::{BackendError, LedgerState};
+use crate::error::{BackendError, LedgerState};
 use crate::postgres::failure::{database_error, failure};
 use countersign_files::durable_file::{self, Access};
 use countersign_files::regular_file;

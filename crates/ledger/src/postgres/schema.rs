@@ -3,7 +3,7 @@
 //! `ledger` has the lines, `head` has one row: the end of the chain. Who appends locks it. `texts` has what lines name and what can be
 //! erased. The other tables hold what no decision depends on. The node's role can neither change nor delete a line.
 
-use crate::backend_error::{BackendError, LedgerState};
+use crate::error::{BackendError, LedgerState};
 use crate::postgres::failure::failure;
 
 /// The format of the tables. A node uses no other.

@@ -20,8 +20,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::backend_error::{BackendError, LedgerState};
-use crate::error::StoreError;
+use crate::error::{BackendError, LedgerState, StoreError};
 use crate::log::Position;
 use crate::postgres::failure::{database_error, failure, lines_lost, older};
 use crate::postgres::load::{self, PlainHead};

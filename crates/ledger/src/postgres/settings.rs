@@ -12,7 +12,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use url::form_urlencoded;
 
-use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::ErrorChain;
 
 /// How long connecting to one server may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

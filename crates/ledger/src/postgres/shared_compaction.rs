@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
-use crate::backend_error::{BackendError, LedgerState};
-use crate::error::StoreError;
+use crate::error::{BackendError, LedgerState, StoreError};
 use crate::log::compaction;
 use crate::log::reader::LedgerFault;
 use crate::postgres::failure::{TransactionFailure, database_error, failure, newer, require_known};

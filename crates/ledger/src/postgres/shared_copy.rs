@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::backend_error::{BackendError, LedgerState};
-use crate::error::StoreError;
+use crate::error::{BackendError, LedgerState, StoreError};
 use crate::log::Position;
 use crate::log::chain::{Chain, ParsedLine};
 use crate::postgres::failure::{TransactionFailure, database_error, failure, require_known};

@@ -13,10 +13,9 @@ use chrono::{DateTime, Utc};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::backend_error::{BackendError, LedgerState};
 use crate::binding_batch::BindingBatch;
 use crate::command::{self, LedgerCommand, WaitingRequest};
-use crate::error::StoreError;
+use crate::error::{BackendError, LedgerState, StoreError};
 use crate::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 use crate::memory::BindingMemory;
 use crate::postgres::failure::{TransactionFailure, failure};
@@ -38,12 +37,12 @@ use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::seat::Seat;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::staging_hosts::StagingRule;
+use countersign_model::stored_text::OrderReference;
 
 /// What was repaired, or would be.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::backend_error::{BackendError, LedgerState};
+use crate::error::{BackendError, LedgerState};
 use crate::postgres::kept_memory::{self, KeptFile};
 use crate::postgres::load::{self, LoadedLog};
 use crate::postgres::node_state::prove_in_time;

@@ -7,15 +7,14 @@ use std::collections::BTreeSet;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 
-use crate::backend_error::BackendError;
+use crate::error::BackendError;
 use crate::postgres::failure::TransactionFailure;
 use crate::postgres::node_state::{DEADLINE, NodeState, no_answer};
 use crate::postgres::session::Session;
 use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::text_rows::{ROWS, customers_of, find, keep_search, number_of, stored, text_of, texts_of};
 use crate::postgres::transaction;
-use crate::texts::customers;
-use crate::texts::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::{ErasedText, FoundTexts, TextErasure, customer_rows};
 use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
@@ -57,7 +56,7 @@ const FORGET_CUSTOMERS: &str =
 async fn keep_customers(session: &Session, new: &[NewCustomer]) -> Result<Vec<Hex128>, TransactionFailure> {
     transaction::lock_head(session).await?;
     let names: Vec<_> = new.iter().flat_map(|new| new.names.iter().copied()).collect();
-    let (rows, numbers) = customers::rows_of(find(&session.client, &names).await?, new);
+    let (rows, numbers) = customer_rows(find(&session.client, &names).await?, new);
     if !rows.is_empty() {
         let names: Vec<_> = rows.keys().map(Hex128::to_string).collect();
         let texts: Vec<_> = rows.values().map(text_of).collect();

@@ -9,8 +9,8 @@ use tokio::join;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::backend_error::LedgerState;
 use crate::binding_batch::BindingBatch;
+use crate::error::LedgerState;
 use crate::log::Position;
 use crate::log::chain::{Chain, ParsedLine};
 use crate::log::record::LedgerRecord;

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::testing::issued;
-use countersign_model::change_kind::ChangeKind;
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::issued_license::{ChangeKind, ChangeScope, IssuedLicense};
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::remarks::Author;
 

@@ -15,12 +15,12 @@ use crate::sales::{HiddenId, SaleChange, SaleOutcome};
 use crate::testing::{issued, sale_fact, sold_terms};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::reminder::ReminderKind;
 use countersign_model::rollout::RolloutStep;
 use countersign_model::sale::fact::{Dispute, DisputeStatus, Fact, Names, ShopKey};
 use countersign_model::site_release::ReleaseHash;
+use countersign_model::stored_text::OrderReference;
 
 /// The kind of line that is read and never written.
 const READ_ONLY: &str = "sale";

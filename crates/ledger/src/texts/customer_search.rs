@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use crate::error::StoreError;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
-use countersign_model::text::folded::folded;
+use countersign_model::text::folded;
 
 /// Ends each address and each name. No text has this byte, as it is not in UTF-8.
 const END: u8 = 0xff;

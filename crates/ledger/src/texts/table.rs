@@ -14,9 +14,8 @@ use crate::log::file::LedgerFile;
 use crate::log::reader::{LedgerExtent, LedgerFault};
 use crate::log::writer::{LedgerWriter, Medium as _};
 use crate::texts::customer_search::{self, FoldedCustomers};
-use crate::texts::customers;
 use crate::texts::file::{self, TextFile};
-use crate::texts::{ErasedText, FoundTexts, NewText, TextErasure};
+use crate::texts::{ErasedText, FoundTexts, NewText, TextErasure, customer_rows};
 use countersign_files::durable_file::{self, Access};
 use countersign_files::regular_file;
 use countersign_model::customer::{CustomerRow, NewCustomer};
@@ -265,7 +264,7 @@ impl TextTable {
     pub(crate) fn keep_customers(&mut self, new: &[NewCustomer]) -> io::Result<Vec<Hex128>> {
         self.writer.make_ready()?;
         let names: Vec<_> = new.iter().flat_map(|new| new.names.iter().copied()).collect();
-        let (rows, numbers) = customers::rows_of(self.find(&names), new);
+        let (rows, numbers) = customer_rows(self.find(&names), new);
         self.append(rows)?;
         Ok(numbers)
     }

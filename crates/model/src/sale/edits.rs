@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use crate::hex128::Hex128;
+use crate::digest::Hex128;
 use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
 use crate::name::Name;
 use crate::sale::terms::SoldGrant;

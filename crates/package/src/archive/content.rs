@@ -1,13 +1,40 @@
-//! Step 4: the data of an entry, decompressed if necessary, and compared with size and CRC-32.
+//! A checked entry of an archive, which `local` makes, and step 4: its data, decompressed if necessary, and compared with size and
+//! CRC-32.
 
 use std::io::{self, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::entry::ArchiveEntry;
 use super::refusal::ArchiveRefusal;
+use crate::entry_name::{EntryName, is_never_packed};
 use crate::format::method;
 use crate::read_at::ReadAt;
+
+/// A file or a folder in an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveEntry {
+    /// Its name; that of a folder without the final `/`.
+    pub name: EntryName,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Its unpacked size in bytes.
+    pub size: u64,
+    /// Its size in the archive in bytes.
+    pub packed: u64,
+    /// The CRC-32 of its content.
+    pub crc: u32,
+    pub(crate) method: u16,
+    pub(crate) header_at: u64,
+    pub(crate) data_at: u64,
+    pub(crate) central_at: u64,
+}
+
+impl ArchiveEntry {
+    /// Whether it, or a folder in its name, is [never packed](is_never_packed).
+    pub fn is_never_packed(&self) -> bool {
+        self.name.as_str().split('/').any(is_never_packed)
+    }
+}
 
 /// Bytes to read from the archive at once.
 const PIECE: u64 = 1 << 16;

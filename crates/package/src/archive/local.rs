@@ -2,7 +2,7 @@
 //! ends, so nothing is hidden between them and nothing belongs to two.
 
 use super::central::CentralEntry;
-use super::entry::ArchiveEntry;
+use super::content::ArchiveEntry;
 use super::extra::Extra;
 use super::refusal::{ArchiveError, ArchiveRefusal};
 use crate::format::{Common, DESCRIPTOR, LOCAL, LOCAL_LENGTH, flag, u32_at, u64_at};

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use super::entry::ArchiveEntry;
 use crate::collision::Collision;
-use crate::entry_name::NameError;
+use crate::entry_name::{EntryName, NameError};
 use countersign_model::text::printable::Printable;
 
 /// Why an [`Archive`](super::Archive) cannot be opened.
@@ -145,9 +144,9 @@ impl ArchiveError {
         }
     }
 
-    /// The result of reading an entry's content.
-    pub(crate) fn of_content(entry: &ArchiveEntry, error: io::Error) -> Self {
-        let name = || Some(entry.name.to_string());
+    /// The result of reading the content of the entry with this name.
+    pub(crate) fn of_content(entry: &EntryName, error: io::Error) -> Self {
+        let name = || Some(entry.to_string());
         match error.get_ref().and_then(|inner| inner.downcast_ref::<ArchiveRefusal>()) {
             Some(reason) => Self::Refused {
                 entry: name(),

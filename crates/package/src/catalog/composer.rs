@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::MAX_PACKED;
 use crate::catalog::error::CatalogError;
 use crate::catalog::index::{HeldPackage, PublishedRelease};
-use crate::catalog::verify::read_manifest;
+use crate::catalog::manifest::read_manifest;
 use countersign_files::regular_file;
 use countersign_model::channel::Channel;
 use countersign_model::composer::composer_version;

@@ -1,16 +1,16 @@
-//! `index.json`: every release with the digests of its manifest and its package.
+//! `index.json`: every release with the digests of its manifest and its package. Also the layout of `releases/`: paths under it are
+//! joined only here, and slugs and versions are safe in a path by construction.
 //!
-//! The build writes it last, [`Catalog::load`](crate::catalog::Catalog::load) reads it first.
+//! The build writes the index last, [`Catalog::load`](crate::catalog::Catalog::load) reads it first.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::error::CatalogError;
-use crate::catalog::layout::{MAX_INDEX, index_path, removed_path};
 use crate::mark::Places;
 use countersign_files::regular_file;
 use countersign_model::channel::Channel;
@@ -250,4 +250,30 @@ pub fn removed_releases(releases: &Path) -> RemovedReleases {
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default()
+}
+
+/// Size limit of an index in bytes: enough for about a quarter of a million releases without packages.
+pub const MAX_INDEX: u64 = 64 << 20;
+
+/// Size limit of a manifest in bytes. A build cuts its texts much earlier and never publishes a tenth of it.
+pub const MAX_MANIFEST: u64 = 16 << 20;
+
+/// The path of the index.
+pub fn index_path(releases: &Path) -> PathBuf {
+    releases.join("index.json")
+}
+
+/// The path of the list of removed releases.
+pub fn removed_path(releases: &Path) -> PathBuf {
+    releases.join("removed.json")
+}
+
+/// The path of a manifest.
+pub fn manifest_path(releases: &Path, slug: &Slug, version: &Version) -> PathBuf {
+    releases.join(slug.as_str()).join(format!("{version}.json"))
+}
+
+/// The path of a package.
+pub fn package_path(releases: &Path, slug: &Slug, version: &Version) -> PathBuf {
+    releases.join(slug.as_str()).join(format!("{version}.zip"))
 }

@@ -8,20 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::MAX_PACKED;
 use crate::catalog::error::CatalogError;
-use crate::catalog::index::{HostedPackage, Release, ReleaseIndex};
-use crate::catalog::layout::{MAX_MANIFEST, index_path, manifest_path, package_path};
+use crate::catalog::index::{HostedPackage, ReleaseIndex, index_path, package_path};
+use crate::catalog::manifest::read_manifest;
 use crate::file_digest::digest_of;
 use countersign_files::regular_file;
-use countersign_model::digest::Digest;
-use countersign_model::slug::Slug;
-use countersign_model::version::Version;
-
-/// A published manifest, verified, for the vendor to compare with what a build would publish.
-///
-/// Not for the server: a site gets a manifest from the [`Catalog`](crate::catalog::Catalog), with an entitlement.
-pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
-    read_manifest(releases, slug, &release.version, &release.sha256)
-}
 
 /// Verifies every manifest in the index, including old ones. Returns their number.
 pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
@@ -101,23 +91,4 @@ pub(super) fn open(releases: &Path) -> Result<(PathBuf, ReleaseIndex), CatalogEr
     };
     let index = ReleaseIndex::read(&root)?.ok_or_else(no_index)?;
     Ok((root, index))
-}
-
-/// The bytes of a manifest that has this digest.
-pub(super) fn read_manifest(
-    releases: &Path,
-    slug: &Slug,
-    version: &Version,
-    digest: &Digest,
-) -> Result<Vec<u8>, CatalogError> {
-    let path = manifest_path(releases, slug, version);
-    let bytes = regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read {
-        path: path.clone(),
-        source,
-    })?;
-    if Digest::of(&bytes) == *digest {
-        Ok(bytes)
-    } else {
-        Err(CatalogError::Differs { path })
-    }
 }

@@ -1,13 +1,17 @@
-//! One digest over all files of a package, which anybody can make again with `unzip` and `sha256sum`.
+//! The files of a package that is signed: one digest over all of them, and whether the keys of its statement are in them.
 //!
-//! It does not depend on how the files are packed. The mark is left out: it is another in every copy.
+//! Anybody can make the digest again with `unzip` and `sha256sum`. It does not depend on how the files are packed. The mark is left
+//! out: it is another in every copy. Who forgets a new key in the plugin's settings publishes a client that takes no release by it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::mark;
 use crate::read_at::ReadAt;
 use countersign_model::digest::Digest;
+use countersign_model::release_key::ReleaseKey;
 
 /// SHA-256 over a line for each file, as GNU `sha256sum` prints it: the digest in lower-case hex, two spaces, the name with
 /// the folder on top in front, and a newline. The lines are sorted by the bytes of the names.
@@ -33,6 +37,26 @@ pub fn digest<R: ReadAt>(archive: &Archive<R>, marked: bool) -> Result<Digest, A
 /// Whether this is `<folder>/build-id.php`.
 fn is_mark(name: &str) -> bool {
     name.split_once('/').is_some_and(|(_, below)| below == mark::FILE)
+}
+
+/// Larger files are not searched: no plugin keeps its settings there.
+const MAX_SEARCHED: u64 = 4 << 20;
+
+/// Those of `keys` that no file of the package has in its text, as SSH writes them.
+///
+/// # Errors
+///
+/// The archive can no longer be read, or was changed since it was checked.
+pub fn absent_keys<R: ReadAt>(archive: &Archive<R>, keys: &[ReleaseKey]) -> Result<Vec<ReleaseKey>, ArchiveError> {
+    let mut sought: Vec<_> = keys.iter().map(|key| (key, STANDARD.encode(key.blob()))).collect();
+    for file in archive.files().filter(|file| file.size <= MAX_SEARCHED) {
+        if sought.is_empty() {
+            break;
+        }
+        let text = archive.read(file)?;
+        sought.retain(|(_, base64)| memchr::memmem::find(&text, base64.as_bytes()).is_none());
+    }
+    Ok(sought.into_iter().map(|(key, _)| key.clone()).collect())
 }
 
 #[cfg(test)]

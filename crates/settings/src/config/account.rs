@@ -1,6 +1,5 @@
 //! Table `[account]`: the customer's page, in the vendor's name.
 
-use toml::Value;
 use url::Url;
 
 use crate::config::desk::{DeskUrl, DeskUrlSetting};
@@ -34,10 +33,6 @@ impl Setting for AccountName {
         let is_plain = text.len() <= MAX_LENGTH && !text.chars().any(char::is_control);
         is_plain.then(|| Self(text.trim().to_owned()))
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 /// The setting `color`.
@@ -57,10 +52,6 @@ impl Setting for AccountColor {
         let [_, red, green, blue] = number.to_be_bytes();
         Some(Self(Some([red, green, blue])))
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 /// The setting `logo`.
@@ -75,10 +66,6 @@ impl Setting for AccountLogo {
         let has_parts = || text.split('/').all(|part| !part.is_empty() && !part.starts_with('.'));
         let is_path = text.is_empty() || text.len() <= MAX_LENGTH && text.chars().all(is_plain) && has_parts();
         is_path.then(|| Self(text.to_owned()))
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 
@@ -104,10 +91,6 @@ impl Setting for AccountSupport {
         let is_one = text.is_empty() || is_page(text) || is_short(text) && is_mail();
         is_one.then(|| Self(text.to_owned()))
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 /// The setting `billing`.
@@ -119,10 +102,6 @@ impl Setting for AccountBilling {
 
     fn from_text(text: &str) -> Option<Self> {
         (text.is_empty() || is_page(text)).then(|| Self(text.to_owned()))
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use toml::Value;
 use url::{Position, Url};
 
 use crate::config::address::Listen;
@@ -75,10 +74,6 @@ impl Setting for DeskListen {
             text => text.parse().ok().map(Self::At),
         }
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 impl Setting for DeskUrlSetting {
@@ -97,10 +92,6 @@ impl Setting for DeskUrlSetting {
                 authority: url[Position::BeforeHost..Position::AfterPort].to_owned(),
             })
         })
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::config::mail::MailSettings;
 use crate::config::shops::ShopTable;
 use crate::config::tables::{self, SettingsTable as _};
 use crate::config::webhooks::WebhookTable;
-use countersign_model::text::did_you_mean::nearest;
+use countersign_model::text::nearest;
 
 /// The prefix of all variables.
 const PREFIX: &str = "COUNTERSIGN_";

@@ -48,10 +48,6 @@ impl Setting for MailTls {
             _ => None,
         }
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 settings_table! {

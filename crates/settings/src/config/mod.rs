@@ -31,9 +31,7 @@ use toml::de::DeTable;
 use countersign_files::regular_file;
 use countersign_model::reminder::ReminderRule;
 use countersign_model::slug::Slug;
-use countersign_model::text::did_you_mean::did_you_mean;
-use countersign_model::text::short_message::short_message;
-use countersign_model::text::toml_error;
+use countersign_model::text::{did_you_mean, short_message, toml_error};
 
 use account::AccountSettings;
 use desk::DeskSettings;

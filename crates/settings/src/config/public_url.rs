@@ -3,7 +3,6 @@
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
-use toml::Value;
 use url::Url;
 
 use crate::config::address::Listen;
@@ -80,10 +79,6 @@ impl Setting for PublicUrlSetting {
         let port = url.port_or_known_default()?;
         let text = url.as_str().trim_end_matches('/').to_owned();
         Some(Self::Is(PublicUrl { text, port }))
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 

@@ -120,9 +120,17 @@ impl ServeConfig {
 
     /// Takes what the command line and the environment give, then what the file in `instance` has.
     pub(super) fn merge(instance: &Path, given: &ServeSettings, file: ServeSettings) -> Self {
-        let seconds = |given: Option<NonZeroU32>, file: Option<NonZeroU32>, default: NonZeroU32| {
-            Duration::from_secs(given.or(file).unwrap_or(default).get().into())
-        };
+        // What the command line or the environment gives, then what the file has, then the default.
+        macro_rules! setting {
+            ($name:ident, $default:ident) => {
+                given.$name.or(file.$name).unwrap_or(serve_settings::$default)
+            };
+        }
+        macro_rules! seconds {
+            ($name:ident, $default:ident) => {
+                Duration::from_secs(setting!($name, $default).get().into())
+            };
+        }
         // An empty path means none, so that a flag or a variable can remove the one in the file.
         let path = |given: &Option<PathBuf>, file: Option<PathBuf>| {
             let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -151,114 +159,40 @@ impl ServeConfig {
                 .and_then(PublicUrlSetting::url),
             tls_certificate: path(&given.tls_certificate, file.tls_certificate),
             tls_key: path(&given.tls_key, file.tls_key),
-            grace_period_hours: given
-                .grace_period_hours
-                .or(file.grace_period_hours)
-                .unwrap_or(serve_settings::GRACE_PERIOD_HOURS),
-            local_hosts: given
-                .local_hosts
-                .or(file.local_hosts)
-                .unwrap_or(serve_settings::LOCAL_HOSTS),
-            site_moves: given
-                .site_moves
-                .or(file.site_moves)
-                .unwrap_or(serve_settings::SITE_MOVES),
-            foreign_keys: given
-                .foreign_keys
-                .or(file.foreign_keys)
-                .unwrap_or(serve_settings::FOREIGN_KEYS),
+            grace_period_hours: setting!(grace_period_hours, GRACE_PERIOD_HOURS),
+            local_hosts: setting!(local_hosts, LOCAL_HOSTS),
+            site_moves: setting!(site_moves, SITE_MOVES),
+            foreign_keys: setting!(foreign_keys, FOREIGN_KEYS),
             staging: StagingRule {
-                sites: given
-                    .staging_sites
-                    .or(file.staging_sites)
-                    .unwrap_or(serve_settings::STAGING_SITES),
+                sites: setting!(staging_sites, STAGING_SITES),
                 hosts: StagingHosts::of_setting(given.staging_hosts.as_deref().or(file.staging_hosts.as_deref())),
             },
-            customers: given.customers.or(file.customers).unwrap_or(serve_settings::CUSTOMERS),
-            first_copies: given
-                .first_copies
-                .or(file.first_copies)
-                .unwrap_or(serve_settings::FIRST_COPIES),
+            customers: setting!(customers, CUSTOMERS),
+            first_copies: setting!(first_copies, FIRST_COPIES),
             composer: given.composer.clone().or(file.composer).and_then(PackageVendor::named),
             shop_links: ShopLinks {
                 renew: given.renew_url.clone().or(file.renew_url).and_then(ShopPage::link),
                 upgrade: given.upgrade_url.clone().or(file.upgrade_url).and_then(ShopPage::link),
             },
             compat: given.compat.clone().or(file.compat).unwrap_or_default(),
-            requests_per_minute: given
-                .requests_per_minute
-                .or(file.requests_per_minute)
-                .unwrap_or(serve_settings::REQUESTS_PER_MINUTE),
-            requests_per_license: given
-                .requests_per_license
-                .or(file.requests_per_license)
-                .unwrap_or(serve_settings::REQUESTS_PER_LICENSE),
-            failures_per_minute: given
-                .failures_per_minute
-                .or(file.failures_per_minute)
-                .unwrap_or(serve_settings::FAILURES_PER_MINUTE),
-            downloads_per_link: given
-                .downloads_per_link
-                .or(file.downloads_per_link)
-                .unwrap_or(serve_settings::DOWNLOADS_PER_LINK),
-            requests_per_token: given
-                .requests_per_token
-                .or(file.requests_per_token)
-                .unwrap_or(serve_settings::REQUESTS_PER_TOKEN),
+            requests_per_minute: setting!(requests_per_minute, REQUESTS_PER_MINUTE),
+            requests_per_license: setting!(requests_per_license, REQUESTS_PER_LICENSE),
+            failures_per_minute: setting!(failures_per_minute, FAILURES_PER_MINUTE),
+            downloads_per_link: setting!(downloads_per_link, DOWNLOADS_PER_LINK),
+            requests_per_token: setting!(requests_per_token, REQUESTS_PER_TOKEN),
             proxies: proxies.into_iter().map(|Network(network)| network).collect(),
-            proxy_hops: given
-                .proxy_hops
-                .or(file.proxy_hops)
-                .unwrap_or(serve_settings::PROXY_HOPS),
-            max_connections: given
-                .max_connections
-                .or(file.max_connections)
-                .unwrap_or(serve_settings::MAX_CONNECTIONS),
-            connections_per_address: given
-                .connections_per_address
-                .or(file.connections_per_address)
-                .unwrap_or(serve_settings::CONNECTIONS_PER_ADDRESS),
-            signing_queue: given
-                .signing_queue
-                .or(file.signing_queue)
-                .unwrap_or(serve_settings::SIGNING_QUEUE),
-            tls_handshake_timeout: seconds(
-                given.tls_handshake_timeout_seconds,
-                file.tls_handshake_timeout_seconds,
-                serve_settings::TLS_HANDSHAKE_TIMEOUT_SECONDS,
-            ),
-            header_timeout: seconds(
-                given.header_timeout_seconds,
-                file.header_timeout_seconds,
-                serve_settings::HEADER_TIMEOUT_SECONDS,
-            ),
-            idle_timeout: seconds(
-                given.idle_timeout_seconds,
-                file.idle_timeout_seconds,
-                serve_settings::IDLE_TIMEOUT_SECONDS,
-            ),
-            request_timeout: seconds(
-                given.request_timeout_seconds,
-                file.request_timeout_seconds,
-                serve_settings::REQUEST_TIMEOUT_SECONDS,
-            ),
-            write_timeout: seconds(
-                given.write_timeout_seconds,
-                file.write_timeout_seconds,
-                serve_settings::WRITE_TIMEOUT_SECONDS,
-            ),
-            drain: Duration::from_secs(
-                given
-                    .drain_seconds
-                    .or(file.drain_seconds)
-                    .unwrap_or(serve_settings::DRAIN_SECONDS)
-                    .into(),
-            ),
-            poll: seconds(given.poll_seconds, file.poll_seconds, serve_settings::POLL_SECONDS),
-            log_format: given
-                .log_format
-                .or(file.log_format)
-                .unwrap_or(serve_settings::LOG_FORMAT),
+            proxy_hops: setting!(proxy_hops, PROXY_HOPS),
+            max_connections: setting!(max_connections, MAX_CONNECTIONS),
+            connections_per_address: setting!(connections_per_address, CONNECTIONS_PER_ADDRESS),
+            signing_queue: setting!(signing_queue, SIGNING_QUEUE),
+            tls_handshake_timeout: seconds!(tls_handshake_timeout_seconds, TLS_HANDSHAKE_TIMEOUT_SECONDS),
+            header_timeout: seconds!(header_timeout_seconds, HEADER_TIMEOUT_SECONDS),
+            idle_timeout: seconds!(idle_timeout_seconds, IDLE_TIMEOUT_SECONDS),
+            request_timeout: seconds!(request_timeout_seconds, REQUEST_TIMEOUT_SECONDS),
+            write_timeout: seconds!(write_timeout_seconds, WRITE_TIMEOUT_SECONDS),
+            drain: Duration::from_secs(setting!(drain_seconds, DRAIN_SECONDS).into()),
+            poll: seconds!(poll_seconds, POLL_SECONDS),
+            log_format: setting!(log_format, LOG_FORMAT),
         }
     }
 }

@@ -9,7 +9,6 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use serde::Deserialize;
-use toml::Value;
 
 use crate::config::address::{self, AdminHost, AdminListen, Listen, Network};
 use crate::config::public_url::PublicUrlSetting;
@@ -277,10 +276,6 @@ impl Setting for LocalHosts {
     fn from_text(text: &str) -> Option<Self> {
         clap::ValueEnum::from_str(text, false).ok()
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 impl Setting for CustomerRule {
@@ -288,10 +283,6 @@ impl Setting for CustomerRule {
 
     fn from_text(text: &str) -> Option<Self> {
         clap::ValueEnum::from_str(text, false).ok()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 
@@ -301,10 +292,6 @@ impl Setting for FirstCopyRule {
     fn from_text(text: &str) -> Option<Self> {
         clap::ValueEnum::from_str(text, false).ok()
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 impl Setting for LogFormat {
@@ -312,9 +299,5 @@ impl Setting for LogFormat {
 
     fn from_text(text: &str) -> Option<Self> {
         clap::ValueEnum::from_str(text, false).ok()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }

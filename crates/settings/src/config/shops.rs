@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use toml::Value;
-
 use crate::config::tables::settings_table;
 use crate::config::urls::ServiceUrl;
 use crate::config::value::Setting;
@@ -119,10 +117,6 @@ impl Setting for &'static Shop {
     fn from_text(text: &str) -> Option<Self> {
         text.parse().ok()
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 impl Setting for KeyIssuer {
@@ -135,10 +129,6 @@ impl Setting for KeyIssuer {
             _ => None,
         }
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 impl Setting for SalesMode {
@@ -146,10 +136,6 @@ impl Setting for SalesMode {
 
     fn from_text(text: &str) -> Option<Self> {
         [Self::Live, Self::Test].into_iter().find(|mode| mode.as_str() == text)
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use clap::ValueEnum;
 use serde::Deserialize;
-use toml::Value;
 
 use crate::config::value::{self, Setting};
 
@@ -33,10 +32,6 @@ impl Setting for Synchronous {
 
     fn from_text(text: &str) -> Option<Self> {
         clap::ValueEnum::from_str(text, false).ok()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 
-use toml::Value;
 use url::{Host, Url};
 
 use crate::config::value::Setting;
@@ -43,10 +42,6 @@ impl Setting for ServiceUrl {
         let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
         (is_safe && is_plain).then_some(Self(url))
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 /// The setting.
@@ -67,10 +62,6 @@ impl Setting for ShopPage {
             true => Some(Self::Unset),
             false => text.parse().ok().map(Self::At),
         }
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
 

@@ -23,8 +23,10 @@ pub trait Setting: Sized {
         Self::from_text(text)
     }
 
-    /// Reads it from the file.
-    fn from_value(value: &Value) -> Option<Self>;
+    /// Reads it from the file, where it is a text unless it says otherwise.
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
 }
 
 /// A setting's help, with its default.
@@ -97,10 +99,6 @@ impl Setting for String {
     fn from_text(text: &str) -> Option<Self> {
         Some(text.into())
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        value.as_str().map(Self::from)
-    }
 }
 
 /// The vendor in names of packages.
@@ -131,10 +129,6 @@ impl Setting for PackageVendor {
             text => text.parse().ok().map(Self::Named),
         }
     }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 impl Setting for PathBuf {
@@ -150,9 +144,5 @@ impl Setting for PathBuf {
             "" => Some(Self::new()),
             text => std::path::absolute(text).ok(),
         }
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        value.as_str().map(Self::from)
     }
 }

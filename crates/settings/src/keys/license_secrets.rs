@@ -8,8 +8,8 @@ use crate::keys::secret_keys::{IssuingKeys, ReferenceKeys};
 use countersign_model::issued_license::{Hex128, IssueOrigin};
 use countersign_model::issuing_key::{IssueRequest, IssuingKey};
 use countersign_model::license_key::LicenseKey;
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::NamedText;
+use countersign_model::stored_text::OrderReference;
 
 /// The secrets of issuing and of references.
 #[derive(Clone, Debug)]

@@ -5,6 +5,5 @@ mod order_names;
 pub mod secret_file;
 pub mod secret_keys;
 pub mod service_secrets;
-pub mod shop_secrets;
 pub mod signing_key;
 pub mod webhook_secrets;

@@ -7,8 +7,8 @@ use crate::config::CustomerRule;
 use crate::keys::secret_keys::ReferenceKeys;
 use countersign_model::customer::{CustomerAddress, CustomerRow, NewCustomer, kept_name};
 use countersign_model::issued_license::{ChangeScope, Hex128};
-use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::NamedText;
+use countersign_model::stored_text::OrderReference;
 
 /// The longest text of an order that is kept, in bytes. Every way in takes fewer, or as many.
 const MAX_REFERENCE: usize = 255;

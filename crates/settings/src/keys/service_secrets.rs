@@ -1,7 +1,7 @@
 //! Files with the secrets that are shared with a service: one file for each shop or webhook, which only its owner can read, and
 //! one secret a line.
 //!
-//! [`shop_secrets`](super::shop_secrets) and [`webhook_secrets`](super::webhook_secrets) say what a secret is.
+//! Those of shops are here. [`webhook_secrets`](super::webhook_secrets) says what the secret of a webhook is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::keys::secret_file::{self, SecretFileError};
 use countersign_files::regular_file;
 use countersign_model::slug::Slug;
-use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted;
 
 /// Whom the secret is shared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,4 +154,43 @@ pub(super) fn text(service: SecretService, path: &Path) -> Result<Zeroizing<Stri
 /// The lines that are not empty.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty())
+}
+
+/// The lines of a shop's file that are not empty.
+///
+/// # Errors
+/// There is none, or others can read it.
+pub fn read_shop(path: &Path) -> Result<Vec<Zeroizing<String>>, ServiceSecretError> {
+    let text = text(SecretService::Shop, path)?;
+    let lines = lines(&text);
+    let secrets: Vec<_> = lines.map(|line| Zeroizing::new(line.to_owned())).collect();
+    match secrets.is_empty() {
+        true => Err(not_a_shop_secret(path)),
+        false => Ok(secrets),
+    }
+}
+
+/// The error of a file with a line that is no secret.
+pub fn not_a_shop_secret(path: &Path) -> ServiceSecretError {
+    ServiceSecretError::NotASecret {
+        service: SecretService::Shop,
+        path: path.to_owned(),
+    }
+}
+
+/// The API key in a shop's file.
+///
+/// # Errors
+/// There is none, or others can read it.
+pub fn read_shop_api_key(path: &Path) -> Result<Zeroizing<String>, ServiceSecretError> {
+    let text = text(SecretService::ShopApi, path)?;
+    let mut lines = lines(&text);
+    let is_key = |line: &&str| line.bytes().all(|byte| byte.is_ascii_graphic());
+    match (lines.next().filter(is_key), lines.next()) {
+        (Some(line), None) => Ok(Zeroizing::new(line.to_owned())),
+        _ => Err(ServiceSecretError::NotASecret {
+            service: SecretService::ShopApi,
+            path: path.to_owned(),
+        }),
+    }
 }

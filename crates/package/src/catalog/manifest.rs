@@ -1,9 +1,64 @@
-//! Where the links belong in the manifest of a release with a package.
+//! Manifests of releases: their bytes, the name of the plugin in them, and where their links belong.
 //!
-//! [`Catalog::load`](crate::catalog::Catalog::load) finds the places once. The server then inserts the links there.
+//! [`Catalog::load`](crate::catalog::Catalog::load) finds the places of the links once. The server then inserts the links there.
+
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::catalog::error::CatalogError;
+use crate::catalog::index::{MAX_MANIFEST, Release, Releases, manifest_path};
+use countersign_files::regular_file;
+use countersign_model::channel::Channel;
+use countersign_model::digest::Digest;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+
+/// A published manifest, verified, for the vendor to compare with what a build would publish.
+///
+/// Not for the server: a site gets a manifest from the [`Catalog`](crate::catalog::Catalog), with an entitlement.
+pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
+    read_manifest(releases, slug, &release.version, &release.sha256)
+}
+
+/// The bytes of a manifest that has this digest.
+pub(super) fn read_manifest(
+    releases: &Path,
+    slug: &Slug,
+    version: &Version,
+    digest: &Digest,
+) -> Result<Vec<u8>, CatalogError> {
+    let path = manifest_path(releases, slug, version);
+    let bytes = regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read {
+        path: path.clone(),
+        source,
+    })?;
+    if Digest::of(&bytes) == *digest {
+        Ok(bytes)
+    } else {
+        Err(CatalogError::Differs { path })
+    }
+}
+
+/// The used field of a manifest.
+#[derive(Deserialize)]
+struct NamedManifest {
+    name: String,
+}
+
+/// The plugin's name; `None` if no release is published, or its manifest cannot be read.
+pub fn published_name(folder: &Path, slug: &Slug, releases: &Releases) -> Option<String> {
+    releases.check_latest(slug, folder).ok()?;
+    let latest = releases.of_channel(Channel::Stable).next()?;
+    name_in(&read_manifest(folder, slug, &latest.version, &latest.sha256).ok()?)
+}
+
+/// The name in a manifest.
+pub(super) fn name_in(manifest: &[u8]) -> Option<String> {
+    let NamedManifest { name } = serde_json::from_slice(manifest).ok()?;
+    (!name.is_empty()).then_some(name)
+}
 
 /// The byte offsets between the quotation marks of the empty `download_link`, `download_url` and `package`, in the
 /// order in which the manifest has them.
