@@ -70,10 +70,14 @@ pub(super) fn unbuilt<F: SourceTree>(
             continue;
         };
         left -= code.len();
+        if !may_name_a_folder(&code) {
+            continue;
+        }
         let code = without_comments(code);
         let is_guarded = || GUARDS.iter().any(|guard| memchr::memmem::find(&code, guard).is_some());
         let beside = file.name.rsplit_once('/').map_or("", |(folder, _)| folder);
-        for (line, text) in code.split(|byte| *byte == b'\n').enumerate() {
+        let lines = code.split(|byte| *byte == b'\n').enumerate();
+        for (line, text) in lines.filter(|(_, text)| may_name_a_folder(text)) {
             for named in paths(text) {
                 // From the plugin's folder, or from that of the file.
                 let from_root = Some(named.to_owned()).filter(|named| !named.contains(".."));
@@ -150,6 +154,15 @@ impl Ignored {
         }
         false
     }
+}
+
+/// Quickly rejects most files and most lines: a slash is beside such a folder in every path that has one.
+fn may_name_a_folder(code: &[u8]) -> bool {
+    let is_beside = |at: usize, name: &&str| {
+        let name = name.as_bytes();
+        code[..at].ends_with(name) || code[at + 1..].starts_with(name)
+    };
+    memchr::memchr_iter(b'/', code).any(|at| BUILT.iter().chain(&PACKAGES).any(|name| is_beside(at, name)))
 }
 
 /// The texts in a line of code that may be paths with such a folder: `assets/dist/app.js` in `'/assets/dist/app.js'`.

@@ -146,7 +146,7 @@ fn read(text: &str, blocks: &str) -> Result<Vec<(Range<usize>, Block)>, Again> {
     let mut found = Vec::new();
     let mut code_elements: Vec<Range<usize>> = Vec::new();
     let mut lists = 0;
-    let last_code = blocks.rfind(CODE.1).unwrap_or(0);
+    let last_code = memmem::rfind(blocks.as_bytes(), CODE.1.as_bytes()).unwrap_or(0);
     let is_rest = |range: &Range<usize>| blocks[range.end..].trim().is_empty();
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_GFM;
     let mut events = Parser::new_ext(blocks, options).into_offset_iter();
