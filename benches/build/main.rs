@@ -91,6 +91,11 @@ impl Bench {
             let releases = format!("releases-{round}");
             let read = plugins.iter().map(|plugin| (&*plugin.repository, &*plugin.main_file));
             costs[0].push(run("0", &self.folder, &git_alone(read))?);
+            // A full build does not know which tags the one before refused.
+            let cache = instance.folder.join("cache");
+            if cache.exists() {
+                fs::remove_dir_all(cache)?;
+            }
             costs[1].push(instance.build("0", &releases, &[])?);
             costs[2].push(instance.build("0", &releases, &[])?);
         }
