@@ -26,14 +26,14 @@ const LIMIT: u64 = 64 << 20;
 /// The refusals of one plugin.
 pub(super) struct RefusedCache {
     place: PathBuf,
-    before: BTreeMap<Digest, Refusal>,
-    now: BTreeMap<Digest, Refusal>,
+    before: BTreeMap<Digest, RefusedTag>,
+    now: BTreeMap<Digest, RefusedTag>,
 }
 
 /// Why a tag gives no release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Refusal {
+pub(super) struct RefusedTag {
     /// The version that it would be published under.
     pub version: Version,
     /// A reason that [is in the tag](Reason::is_in_the_tag).
@@ -53,12 +53,12 @@ impl RefusedCache {
     }
 
     /// The refusal of the tag with these inputs.
-    pub(super) fn get(&self, inputs: Digest) -> Option<&Refusal> {
+    pub(super) fn get(&self, inputs: Digest) -> Option<&RefusedTag> {
         self.before.get(&key(inputs))
     }
 
     /// Keeps a refusal for the next build.
-    pub(super) fn keep(&mut self, inputs: Digest, refusal: Refusal) {
+    pub(super) fn keep(&mut self, inputs: Digest, refusal: RefusedTag) {
         self.now.insert(key(inputs), refusal);
     }
 

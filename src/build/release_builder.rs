@@ -11,7 +11,7 @@ use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::packing::{PackRequest, Packed, Packer, PackingOptions};
-use crate::build::refused_cache::{Refusal, RefusedCache};
+use crate::build::refused_cache::{RefusedCache, RefusedTag};
 use crate::build::release_signing::{self, ReleaseSigning, index_line, mismatch, proof};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::PluginReport;
@@ -204,7 +204,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             return false;
         };
         let refusal = self.refusals.as_ref().and_then(|refusals| refusals.get(inputs));
-        let Some(Refusal { version, reason }) = refusal
+        let Some(RefusedTag { version, reason }) = refusal
             .filter(|refusal| self.remembers(&refusal.version, &refusal.reason))
             .cloned()
         else {
@@ -233,7 +233,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         {
             let version = version.clone();
             let reason = reason.clone();
-            refusals.keep(inputs, Refusal { version, reason });
+            refusals.keep(inputs, RefusedTag { version, reason });
         }
     }
 
