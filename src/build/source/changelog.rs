@@ -659,7 +659,7 @@ mod tests {
 
     #[test]
     fn hostile_changelogs_take_no_time() {
-        let mebibyte = 1024 * 1024;
+        let size = 512 * 1024;
         let version: Version = "1.2".parse().unwrap();
         for seed in [
             "=",
@@ -675,14 +675,14 @@ mod tests {
             "1.2 - x\n",
             "# 1 & ",
         ] {
-            let markdown = seed.repeat(mebibyte / seed.len());
+            let markdown = seed.repeat(size / seed.len());
             let start = thread_time();
             of_version(&markdown, &version);
             to_html(&markdown, 64 * 1024);
             from_tag_message(&markdown, &version);
             // Unoptimized; quadratic time would be minutes.
             let took = thread_time() - start;
-            assert!(took < Duration::from_secs(60), "{seed}: {took:?}");
+            assert!(took < Duration::from_secs(20), "{seed}: {took:?}");
         }
     }
 
