@@ -27,7 +27,7 @@ use serde::Serialize;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::issued_license::Hex128;
-use countersign_model::license::{License, Modules};
+use countersign_model::license::{License, Modules, module_list};
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::{ErrorChain, stderr};
@@ -273,7 +273,7 @@ pub(super) fn of_customer(number: Hex128, config: &Config, today: NaiveDate) -> 
         id: license.id,
         standing: license.state(today).word(),
         expires: license.expires,
-        words: license.module_list(),
+        words: module_list(&license.modules),
         modules: Modules::clone(&license.modules),
     };
     Ok(of_customer.map(shown).collect())

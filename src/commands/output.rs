@@ -8,8 +8,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use countersign_model::license::Modules;
-use countersign_model::name::Name;
 use countersign_model::text::printable::{Printable, is_unsafe};
 
 use crate::commands::{Exit, Failure};
@@ -223,18 +221,6 @@ pub fn long_version(commit: Option<&str>) -> String {
         crate::build::FORMAT,
         countersign_package::writer::FORM,
     )
-}
-
-/// Modules with their features: `base forms=pdf,api`.
-pub(super) fn module_list(modules: &Modules) -> String {
-    let module = |(module, features): (&Name, &Vec<Name>)| {
-        let features: Vec<_> = features.iter().map(Name::as_str).collect();
-        match features.as_slice() {
-            [] => module.to_string(),
-            features => format!("{module}={}", features.join(",")),
-        }
-    };
-    modules.iter().map(module).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

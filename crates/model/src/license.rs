@@ -9,6 +9,7 @@ use chrono::{DateTime, Days, NaiveDate, Utc};
 use crate::binding::Binding;
 use crate::host_index::HostSet;
 use crate::license_key::LicenseId;
+use crate::name::Name;
 use crate::period::{self, NEVER};
 use crate::remarks::Remarks;
 use crate::rights::Rights;
@@ -165,19 +166,19 @@ impl ReleaseTimes {
     }
 }
 
-impl License {
-    /// Modules with their features: `base forms=pdf,api`.
-    pub fn module_list(&self) -> String {
-        let module = |(module, features): (&_, &Vec<_>)| match features.as_slice() {
-            [] => format!("{module}"),
-            features => format!(
-                "{module}={}",
-                features.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-            ),
-        };
-        self.modules.iter().map(module).collect::<Vec<_>>().join(" ")
-    }
+/// Modules with their features: `base forms=pdf,api`.
+pub fn module_list(modules: &Modules) -> String {
+    let module = |(module, features): (&Name, &Vec<Name>)| {
+        let features: Vec<_> = features.iter().map(Name::as_str).collect();
+        match features.as_slice() {
+            [] => module.to_string(),
+            features => format!("{module}={}", features.join(",")),
+        }
+    };
+    modules.iter().map(module).collect::<Vec<_>>().join(" ")
+}
 
+impl License {
     /// The state on `today` (UTC). The vendor's status takes precedence over the expiry date.
     pub fn state(&self, today: NaiveDate) -> LicenseState {
         match self.status {

@@ -10,7 +10,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::commands::output::Table;
 use countersign_model::issued_license::IssuedLicense;
-use countersign_model::license::{License, Modules};
+use countersign_model::license::{License, Modules, module_list};
 
 /// A license of a file, or of the ledger.
 pub(super) struct Listed<'a> {
@@ -39,7 +39,7 @@ pub(super) fn table(
         let tag = license.id.log_tag();
         let state = license.state(today).word();
         let modules = texts.entry(Arc::as_ptr(&license.modules));
-        let modules = modules.or_insert_with(|| license.module_list());
+        let modules = modules.or_insert_with(|| module_list(&license.modules));
         let grant: [&dyn Display; 5] = [&tag, &state, &license.expires, &license.sites, modules];
         let note = &license.details.note;
         if has_issued {

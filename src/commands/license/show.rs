@@ -10,7 +10,7 @@ use crate::serve::links::license_links;
 use crate::serve::ops::reports::LicenseDefaults;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{Binding, SiteReport};
-use countersign_model::license::License;
+use countersign_model::license::{License, module_list};
 use countersign_model::license_key::LicenseId;
 use countersign_model::seat::SeatUse;
 use countersign_model::shop_link::LicenseLinks;
@@ -190,7 +190,7 @@ fn fields(
         ("id", license.id.to_string()),
         ("status", license.state(now.date_naive()).word().to_owned()),
         ("expires", license.expires.to_string()),
-        ("modules", license.module_list()),
+        ("modules", module_list(&license.modules)),
         ("sites", seats),
         ("staging", staging),
         ("moves", format!("{moves} in 30 days")),

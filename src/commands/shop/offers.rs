@@ -1,10 +1,10 @@
-//! `countersign shop offers`: the offers of the registry, and what in them is probably a mistake: a module that no plugin has, or
-//! a shop without a table. `doctor` warns of it, too.
+//! `countersign shop offers`: lists the offers of the registry, and warns of probable mistakes: a module that no plugin has, or a shop
+//! without a table. `doctor` gives the same warnings.
 
 use crate::build::counted;
-use crate::commands::output::{self, Table, module_list};
+use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use countersign_model::license::{Modules, SiteLimit};
+use countersign_model::license::{Modules, SiteLimit, module_list};
 use countersign_model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
 use countersign_model::slug::Slug;
 use countersign_model::text::did_you_mean;

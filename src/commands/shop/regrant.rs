@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::license::order::own_tools;
-use crate::commands::output::{self, Table, module_list};
+use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure, ledger_access, server_questions};
 use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply, RegrantedLicense, RegrantedSales, SHOWN};
-use countersign_model::license::SiteLimit;
+use countersign_model::license::{SiteLimit, module_list};
 use countersign_model::sale::terms::SoldGrant;
 use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;

@@ -1,7 +1,7 @@
 //! What a line changes of a license, in words.
 
 use countersign_model::issued_license::IssuedLicense;
-use countersign_model::license::{Details, LicenseStatus, SiteLimit};
+use countersign_model::license::{Details, LicenseStatus, SiteLimit, module_list};
 use countersign_model::period::NEVER;
 use countersign_model::rights::RightsEdit;
 use countersign_model::site_host::SiteHost;
@@ -34,7 +34,7 @@ pub(super) fn changes(before: &IssuedLicense, after: &IssuedLicense) -> Vec<Stri
     note(license.sites != old.sites, for_sites(license.sites));
     note(
         license.modules != old.modules,
-        format!("covers {}", license.module_list()),
+        format!("covers {}", module_list(&license.modules)),
     );
     let grace = own_or_servers(license.grace_period_hours.map(|hours| format!("{hours} hours")));
     note(
@@ -115,7 +115,7 @@ pub(super) fn first(issued: &IssuedLicense) -> Vec<String> {
         Some(replaced) if issued.revision == 1 => format!("{word} in place of {}", replaced.log_tag()),
         _ => word.to_owned(),
     }];
-    words.push(license.module_list());
+    words.push(module_list(&license.modules));
     words.push(for_sites(license.sites));
     words.push(match license.expires {
         NEVER => "never ends".to_owned(),

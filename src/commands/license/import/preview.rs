@@ -3,9 +3,9 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use crate::commands::output::{Table, module_list};
+use crate::commands::output::Table;
 use crate::serve::imports::ImportedLicense;
-use countersign_model::license::{LicenseStatus, Modules};
+use countersign_model::license::{LicenseStatus, Modules, module_list};
 use countersign_model::license_key::LicenseId;
 use countersign_model::period::NEVER;
 
