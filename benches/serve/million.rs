@@ -66,7 +66,7 @@ pub fn run(bench: &Path) -> io::Result<()> {
     grow(bench, server)
 }
 
-/// Measures the start with ten million licenses that no site uses, and the memory that a license takes.
+/// Measures how long a server with ten million licenses and no site takes to start, and its memory a license.
 pub fn run_ten(bench: &Path) -> io::Result<()> {
     let licenses = 10 * MILLION;
     let instance = Instance::new(bench, licenses, false, 3072)?;

@@ -41,7 +41,7 @@ pub(super) struct ReleaseBuilder<'a, S> {
     inputs: Inputs,
     /// Tags that were refused; `None` to read them again.
     refusals: Option<RefusedCache>,
-    /// Whether the refusal of a package counts in the next build, too: other files than the tag's make no package of a tag.
+    /// Whether the next build may reuse the refusal of a package: only if the package depends on nothing but the tag and its entry.
     remembers_packages: bool,
     reader: SourceReader<'a, Repository>,
     looked_elsewhere: bool,

@@ -47,7 +47,7 @@ impl KnownLicenses {
         of_ledger.or_else(|| self.registry.license(id))
     }
 
-    /// The note of the license with this id; empty where there is none.
+    /// The note of the license with this id; empty if the license is unknown or has no note.
     pub(super) fn note(&self, id: &LicenseId) -> String {
         self.with_id(id)
             .map_or(String::new(), |license| license.details.note.clone())

@@ -26,7 +26,7 @@ pub(super) fn licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
     Ok(with_notes(licenses, config))
 }
 
-/// The same; none, with a warning, if the ledger cannot be read.
+/// Every license of the ledger with its note. If the ledger cannot be read, prints a warning and returns none.
 pub(super) fn licenses_or_warning(config: &Config) -> Vec<IssuedLicense> {
     let read = countersign_ledger::issued_licenses(store_source(&config.paths));
     let licenses = read.unwrap_or_else(|error| {

@@ -1,8 +1,8 @@
-//! Pages behind a link of a mail: a sentence, and one button or none. `/unsubscribe/<token>` is for a customer who wants no reminders,
-//! `/site-claim/<token>` for one who confirms that a site was installed again.
+//! Pages that links in mails open: a sentence, and at most one button. On `/unsubscribe/<token>` a customer stops reminders; on
+//! `/site-claim/<token>` a customer confirms that a site was installed again.
 //!
-//! GET and HEAD show the button and change nothing, because mail scanners open every link. POST is that of the button, and that
-//! of a mail program by one click (RFC 8058).
+//! GET and HEAD show the button and change nothing, because mail scanners open every link. The button sends
+//! POST, and so does the one-click command of a mail program (RFC 8058).
 
 use askama::Template;
 use chrono::Utc;

@@ -1,4 +1,4 @@
-//! Signs statements: threads that have the key, and a bounded queue before them, with one lane for licensed sites and one for all
+//! Signs statements. Threads with the key take requests from a bounded queue, which has one lane for licensed sites and one for all
 //! others. The async workers never wait for RSA. If the queue is full, the request is refused at once.
 //!
 //! Anybody can request refusals for unknown keys, which need a signature, too. Their lane is served only when the

@@ -41,8 +41,8 @@ const INDEX_BATCH: usize = 128;
 /// How long the store's thread writes to the index before it commits what waits.
 const INDEX_TIME: Duration = Duration::from_millis(10);
 
-/// Bindings that wait in memory for the index, about 12 MB: an import adds 40,000 between two writes to the index. If more wait, the
-/// thread reads the whole ledger again, and new bindings wait meanwhile.
+/// The most bindings that wait in memory until the index is written: about 12 MB. An import adds 40,000 between two writes. If more
+/// wait, the thread reads the whole ledger again, and new bindings wait meanwhile.
 const UNINDEXED: usize = 65_536;
 
 /// Bindings that a rebuilt index takes at once.

@@ -189,8 +189,8 @@ const TOLERANCE: TimeDelta = TimeDelta::seconds(10);
 
 /// How far a node's clock is ahead of the database's; positive where the node is ahead.
 ///
-/// The times of lines are the database's, so seats do not depend on it. Statements have the node's time: a site that saw one of a
-/// node ahead refuses what others sign until time has caught up.
+/// Seats do not depend on it, because the database gives each line its time. A node gives a statement its own time: after a site
+/// has read a statement of a node that is ahead, it refuses statements of other nodes until their clocks reach that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockLead(pub TimeDelta);
 

@@ -345,7 +345,7 @@ impl RolloutTable {
     }
 }
 
-/// Ended sessions are dropped when there are this many, and then when there are twice as many as stayed.
+/// Ended sessions that matter no more are dropped at this number, or at twice the number that stayed the last time if that is more.
 const FEW_SESSIONS: usize = 1_024;
 
 /// The sessions and codes of pages that ended early, as long as they would last.

@@ -1,4 +1,5 @@
-//! A mail that waits: its name, to whom it goes, and of which licenses. Never a key. Also why a mail is not in the queue.
+//! A mail in the queue: its name, its recipient, and the licenses that it is about, never a key. [`MailQueueError`] says why a mail
+//! could not be queued.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -71,7 +71,7 @@ pub struct NotHex128;
 hex_text!(Hex128, 16, NotHex128);
 
 impl Hex128 {
-    /// The first half of the SHA-256 of these words. `label` tells one use from another.
+    /// The first half of the SHA-256 of `label` and `words`. Each use has a label of its own, so equal words of two uses differ.
     pub fn of_words(label: &str, words: fmt::Arguments<'_>) -> Self {
         Self::first_half(Digest::of(format!("{label}{words}").as_bytes()))
     }

@@ -1,7 +1,7 @@
 //! Parts of messages and pages: suggestions, chains of errors, paths in commands, and texts as a search compares them.
 //!
-//! [`printable`] and [`outside_text`] make text from outside safe, [`toml_error`] says what is wrong in a TOML file, and messages go to
-//! [`stderr`].
+//! [`printable`] and [`outside_text`] make text from outside safe, [`toml_error`] describes errors in a TOML file, and [`stderr`]
+//! writes messages.
 
 use std::error::Error;
 use std::fmt;

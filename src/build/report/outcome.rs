@@ -74,14 +74,15 @@ pub enum Reason {
     /// PHP orders the version's suffix differently from its meaning.
     #[serde(skip)]
     Misread(MisreadSuffix),
-    /// The same of the version in its header: sites compare that one with the next release, whatever the tag is called.
+    /// PHP orders the version in the header differently from its meaning. Sites compare this version with the next release, and not
+    /// the tag's.
     MisreadHeader {
         /// The version and the file.
         header: String,
         /// How PHP reads it, and what to write.
         misread: String,
     },
-    /// Probably a version of this plugin, under this tag pattern, which the entry lacks.
+    /// The tag is probably a version of this plugin. It matches this pattern, which the entry does not have.
     OtherPattern(String),
     /// Named after something else, such as another plugin of the repository.
     OtherName,
@@ -186,7 +187,7 @@ impl Reason {
         Self::Ambiguous(first(files))
     }
 
-    /// The reason for an object that cannot be read; `path` says what was read.
+    /// The reason why an object could not be read. `path` names the object for people.
     pub fn from_object(path: &str, error: ObjectError) -> Self {
         match error {
             ObjectError::TooLarge { size, limit } => Self::TooLarge {

@@ -95,7 +95,11 @@ fn read_link(keys: &DownloadKeys, path: &LinkPath<'_>, now: DateTime<Utc>) -> Re
     valid_link(keys, read, |link| now < link.expires)
 }
 
-/// What the current key reads. A link is over after its time, and once its key is retired.
+/// Reads a link with the current key.
+///
+/// # Errors
+///
+/// [`Problem::LinkExpired`] after the link's time, and for a link that a retired key made; [`Problem::UnknownLink`] for any other text.
 pub(in crate::serve) fn valid_link<L>(
     keys: &DownloadKeys,
     read: impl Fn(&DownloadKey) -> Option<L>,

@@ -1,4 +1,4 @@
-//! A delivery of the spool that is applied, and work of the spool's disk.
+//! A delivery while it is applied, and the file operations of the spool, which run on blocking threads.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The client's address: the connection's, or the one that a trusted proxy has in `X-Forwarded-For`; and the networks that it
-//! counts for.
+//! The client's address, from the connection or from a trusted proxy's `X-Forwarded-For`, and the networks that rate limits count it
+//! for.
 
 use std::net::{IpAddr, SocketAddr};
 

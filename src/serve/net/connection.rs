@@ -288,7 +288,7 @@ impl Turn {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Lets the first response of a turn be made at once; the next one waits until all other tasks had their turn.
+    /// Returns at once for the first response of a turn. For each later response, yields to all other tasks first.
     pub(crate) async fn take(&self) {
         if self.0.swap(true, Ordering::Relaxed) {
             yield_now().await;

@@ -23,7 +23,7 @@ impl FormFields {
         )
     }
 
-    /// The first value of this name, without blanks around it; empty where there is none.
+    /// The first value of this name, trimmed; empty if the form has none.
     pub(in crate::serve) fn get(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(of, _)| of == name);
         found.map_or("", |(_, value)| value.trim())

@@ -317,7 +317,7 @@ impl SharedReader {
 /// The table in use.
 const LEDGER: &str = "countersign.ledger";
 
-/// The tables that compactions set aside and this role may read, the newest first.
+/// Selects the tables of lines that compactions replaced, as far as this role may read them, the newest first.
 const SET_ASIDE: &str = "SELECT 'countersign.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname = 'countersign' AND c.relkind = 'r' AND c.relname ~ '^ledger_until_[0-9]+$' \
      AND has_table_privilege(c.oid, 'SELECT') ORDER BY length(c.relname) DESC, c.relname DESC";

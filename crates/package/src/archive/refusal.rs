@@ -144,7 +144,7 @@ impl ArchiveError {
         }
     }
 
-    /// The result of reading the content of the entry with this name.
+    /// Why the content of `entry` could not be read.
     pub(crate) fn of_content(entry: &EntryName, error: io::Error) -> Self {
         let name = || Some(entry.to_string());
         match error.get_ref().and_then(|inner| inner.downcast_ref::<ArchiveRefusal>()) {

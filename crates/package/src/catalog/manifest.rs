@@ -1,6 +1,7 @@
 //! Manifests of releases: their bytes, the name of the plugin in them, and where their links belong.
 //!
-//! [`Catalog::load`](crate::catalog::Catalog::load) finds the places of the links once. The server then inserts the links there.
+//! [`Catalog::load`](crate::catalog::Catalog::load) finds once where each link belongs. For each answer, the server inserts its links
+//! there.
 
 use std::path::Path;
 

@@ -39,7 +39,7 @@ fn is_mark(name: &str) -> bool {
     name.split_once('/').is_some_and(|(_, below)| below == mark::FILE)
 }
 
-/// Larger files are not searched: no plugin keeps its settings there.
+/// Size limit of a file to search, in bytes. A plugin keeps its public keys in smaller files.
 const MAX_SEARCHED: u64 = 4 << 20;
 
 /// Those of `keys` that no file of the package has in its text, as SSH writes them.
